@@ -226,7 +226,10 @@ def check_action(action: Any, count: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < count:
-        raise InvalidConfiguration(f"action: got {short_repr(action)}, expected an integer from 0 to {count - 1}")
+        raise InvalidConfiguration(
+            f"action: got {short_repr(action)}, expected an integer from 0 to {count - 1}; the environment's "
+            "action_masks() shows which ones are possible now"
+        )
     return number
 
 

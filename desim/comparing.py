@@ -113,11 +113,12 @@ def compare(
         system = system_of(problem)
     else:
         source = system = ProblemByObject(_name_of(problem), _problem_or_function(problem))
+    chosen: Any = seeds if seeds is not None or not isinstance(problem, Problem) else 1
     plan = ComparisonPlan(
         problem=source,
         options=_options(system.options, options),
         agents=_entrants(agents),
-        seeds=seeds if seeds is not None or not isinstance(problem, Problem) else 1,
+        seeds=chosen,
         baseline=baseline,
         metric=metric,
         better=better,

@@ -33,7 +33,7 @@ import numpy as np
 import simpy
 from simpy.events import NORMAL, EventPriority
 
-from desim.exceptions import DesimError, InvalidConfiguration, StalledWarning
+from desim.exceptions import DesimError, DisregardedWarning, InvalidConfiguration, StalledWarning
 from desim.records import Records
 from desim.reprs import Summarized
 
@@ -626,6 +626,8 @@ def simulate(
     """
     # Imported by name, because agent resolution knows problems, and problems know the kernel.
     decider: Agent = resolve_name("desim.agent_resolution:resolve_agent")(problem, agent)
+    if disregarded := problem.disregarded(decider):
+        warnings.warn(disregarded, DisregardedWarning, 2)
     problem, attaches = problem.for_agent(decider), hasattr(decider, "attach")
     if attaches:
         problem.check_replayable()

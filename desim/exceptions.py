@@ -21,6 +21,7 @@ from __future__ import annotations
 __all__ = [
     "ComparisonWarning",
     "DesimError",
+    "DisregardedWarning",
     "InfeasibleAction",
     "InvalidConfiguration",
     "MissingDependency",
@@ -94,6 +95,10 @@ def missing(what: str, error: ImportError) -> MissingDependency:
 
 class StalledWarning(UserWarning):
     """A run has status ``"stalled"``: it ended with work left and no event to do it; the message gives the reason."""
+
+
+class DisregardedWarning(UserWarning):
+    """A problem has a feature that the agent does not take into account; the message names both."""
 
 
 class ComparisonWarning(UserWarning):

@@ -12,13 +12,13 @@ import inspect
 import io
 import math
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy, deepcopy
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import Enum
 from itertools import count
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import simpy
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from desim.core import Decision, Simulation
     from desim.problem import Problem
 
-__all__ = ["FlatDict", "fork"]
+__all__ = ["FlatDict", "fork", "fork_with", "without_listeners"]
+
+Carried = TypeVar("Carried")
 
 
 class FlatDict(dict[Any, Any]):
@@ -62,12 +64,11 @@ def fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> S
         If a replay differs from the run.
     """
     _require_forkable(original, is_changed=problem is not None, foresight=foresight)
-    configuration = copy(original._configuration if problem is None else problem)
-    configuration.check_replayable()
-    configuration.listeners = {event: [] for event in configuration.events}
-    configuration.listening = False
-    other = _copied(original, configuration) if problem is None else None
-    if other is None:
+    configuration = without_listeners(original._configuration if problem is None else problem)
+    copied = _copied(original, configuration) if problem is None else None
+    if copied is not None:
+        other = copied[0]
+    else:
         other = type(original)(configuration, seed=original.seed, until=original.until)
         other.replayed = True
         _replay(original, other)
@@ -77,6 +78,44 @@ def fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> S
     if not foresight:
         _forget_future(other)
     return other
+
+
+def fork_with(
+    original: Simulation, carried: Carried, memo: Mapping[int, Any] | None = None, *, num_listeners: int = 0
+) -> tuple[Simulation, Carried] | None:
+    """Return an independent simulation in the same state, and copies of objects that refer to the original.
+
+    Parameters
+    ----------
+    original : Simulation
+        Simulation to copy. It need not log its actions, because nothing is replayed.
+    carried : object
+        Objects to copy by :func:`copy.deepcopy`. Wherever they refer to a part of the original, their copies refer to
+        the same part of the fork.
+    memo : mapping, optional
+        What the copies refer to instead of further objects, by the ids of these objects.
+    num_listeners : int
+        Number of listeners that belong to the carried objects. The fork has no listeners.
+
+    Returns
+    -------
+    tuple of (Simulation, object), or None
+        The fork and the copies; None if the state cannot be copied, but only replayed.
+    """
+    found = _copied(original, without_listeners(original._configuration), num_listeners)
+    if found is None:
+        return None
+    other, twins = found
+    return other, deepcopy(carried, {**twins(), **(memo or {})})
+
+
+def without_listeners(problem: Problem) -> Problem:
+    """Return a configuration for a fork: the same without listeners; raise InvalidConfiguration for iterators."""
+    configuration = copy(problem)
+    configuration.check_replayable()
+    configuration.listeners = {event: [] for event in configuration.events}
+    configuration.listening = False
+    return configuration
 
 
 class _Unknown(Exception):
@@ -126,8 +165,8 @@ class _Rebuilder(pickle.Unpickler):
     """Unpickler whose ``persistent_load`` can be set; since Python 3.13 that of the base class is read-only."""
 
 
-def _rebuilt(taken_apart: bytes, twins: list[Any]) -> Any:
-    """Return the simulation rebuilt from pickled bytes; the first entries of the memo are the twins."""
+def _rebuilt(taken_apart: bytes, twins: list[Any]) -> tuple[Any, _Rebuilder]:
+    """Return the simulation rebuilt from pickled bytes, and its maker; the first entries of the memo are the twins."""
     fill_memo = b"".join(
         pickle.BININT + number.to_bytes(4, "little") + pickle.BINPERSID + pickle.MEMOIZE + pickle.POP
         for number in range(len(twins))
@@ -135,17 +174,22 @@ def _rebuilt(taken_apart: bytes, twins: list[Any]) -> Any:
     rebuilder = _Rebuilder(io.BytesIO(fill_memo + pickle.NONE + pickle.STOP + taken_apart))
     rebuilder.persistent_load = twins.__getitem__  # type: ignore[method-assign]
     rebuilder.load()  # keeps the memo for the next load
-    return rebuilder.load()
+    return rebuilder.load(), rebuilder
 
 
 _COPIED = ("builtins", "collections", "desim.", "functools", "itertools", "numpy", "operator", "simpy", "_cython")
 
 
-def _copied(original: Simulation, configuration: Problem) -> Simulation | None:
-    """Return a copy in the same state; None if copying is impossible."""
+def _copied(
+    original: Simulation, configuration: Problem, num_listeners: int = 0
+) -> tuple[Simulation, Callable[[], dict[int, Any]]] | None:
+    """Return a copy in the same state; None if copying is impossible.
+
+    The function returns the parts of the copy by the ids of the parts of the original; call it at most once, at once.
+    """
     problem, records = original.problem, original.records.copied()
-    if problem.processes and problem.listening:  # a process may be among the listeners
-        return None
+    if problem.processes and sum(map(len, problem.listeners.values())) > num_listeners:
+        return None  # a process may be among the listeners
     twins: list[tuple[Any, Any]] = [(value, value) for value in vars(original._configuration).values()]
     twins += [(table, records.tables[name]) for name, table in original.records.tables.items()]
     twins += [(thing, deepcopy(thing)) for thing in problem.user_objects()]
@@ -163,9 +207,14 @@ def _copied(original: Simulation, configuration: Problem) -> Simulation | None:
         copier.dump(original)
     except (_Unknown, TypeError, AttributeError, pickle.PicklingError):  # generators, open files, local classes, ...
         return None
-    other: Simulation = _rebuilt(file.getvalue(), copier.twins)
+    other, rebuilder = _rebuilt(file.getvalue(), copier.twins)
     other.problem.listening = other.replayed = False
-    return other
+
+    def twins() -> dict[int, Any]:
+        copies = rebuilder.memo.copy()
+        return {key: copies[number] for key, (number, _) in copier.memo.copy().items()}
+
+    return other, twins
 
 
 def _new(kind: Any) -> Any:

@@ -21,8 +21,8 @@ from desim.problem import kinds, reference
 
 __all__ = [
     "ExperimentFamily",
+    "LoadedWorkload",
     "RepairReport",
-    "Workload",
     "catalogue",
     "create_agent",
     "describe_agents",
@@ -46,7 +46,7 @@ class RepairReport(Protocol):
         """Return plain values: ``rows``, ``jobs``, ``dropped``, and ``reasons`` with ``action`` and ``count``."""
 
 
-class Workload(Protocol):
+class LoadedWorkload(Protocol):
     """Jobs, with facts about them."""
 
     @property

@@ -218,6 +218,9 @@ class ReportText:
     workload : callable or None
         Returns numbers about the workload of a result by heading. A number of seconds whose heading contains {} is
         shown in the unit that fits.
+    realized : callable or None
+        Returns numbers about what workload and system were in fact, such as the offered load, by heading; they stand at
+        the head of a run, and in the table of workloads.
     size : callable or None
         Returns the unit of a cluster's size, such as cores, and the size.
     left_behind : mapping of str to str
@@ -232,6 +235,7 @@ class ReportText:
     """
 
     workload: Callable[[Result], dict[str, float]] | None = None
+    realized: Callable[[Result], dict[str, float]] | None = None
     size: Callable[[Result], tuple[str, int]] | None = None
     in_force: Callable[[Result], list[str]] | None = None
     left_behind: Mapping[str, str] = field(default_factory=dict)
@@ -587,6 +591,23 @@ class Problem(Summarized):
     def user_objects(self) -> list[Any]:
         """Return objects in the state of a run that may be of a user's own classes; forks copy them by `deepcopy`."""
         return []
+
+    def features(self) -> dict[str, str]:
+        """Return the features that not every agent takes into account, by name, with what other agents do."""
+        return {}
+
+    def disregarded(self, agent: Any) -> str:
+        """Return a sentence on features that an agent does not take into account; empty if there are none.
+
+        Parameters
+        ----------
+        agent : Agent
+            Agent, whose attribute ``considers``, a frozenset, has the names of features that it takes into account.
+        """
+        considered = declared(agent, "considers", frozenset())
+        found = [f"{name} ({text})" for name, text in self.features().items() if name not in considered]
+        name = getattr(agent, "name", type(agent).__name__)
+        return f"{name} does not take into account: {', '.join(found)}" if found else ""
 
     def for_agent(self, agent: Any) -> Self:
         """Return the configuration for the run of an agent: by default this one.

@@ -285,6 +285,8 @@ class Parts:
         self._paths = sorted(directory.glob("part-*.parquet"))
         if not self._paths:
             raise RecordError(f"{directory} contains no part of a table")
+        for path in self._paths:
+            path.open("rb").close()  # a run that uses this table is stored with it, and Polars opens files unnoticed
         self.sort_by = list(sort_by)
 
     @cached_property

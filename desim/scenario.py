@@ -21,7 +21,7 @@ from tyro.conf import UseAppendAction, arg
 from desim import plugins
 from desim.checks import check_int, did_you_mean
 from desim.core import Agent, SimulationInterrupted, simulate
-from desim.exceptions import InvalidConfiguration, StalledWarning
+from desim.exceptions import DisregardedWarning, InvalidConfiguration, StalledWarning
 from desim.problem import Problem, ProblemDescriptor, Process, kind_of, kinds
 from desim.processes import random_outages
 from desim.result import Result
@@ -538,6 +538,7 @@ def replay(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StalledWarning)  # the description of the run says so, too
+            warnings.simplefilter("ignore", DisregardedWarning)  # told before all runs
             return simulate(problem, agent, seed=scenario.seed + instance.window, until=instance.until, out=out)
     except SimulationInterrupted as interruption:
         return interruption.result

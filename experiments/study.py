@@ -341,7 +341,7 @@ def parsed(kind: type[Study], arguments: Sequence[str] | None = None) -> Study:
     import tyro
 
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-    prog = None if kind.__module__ == "__main__" else f"desim experiment run {kind.paper} {_name_of(kind)}"
+    prog = None if kind.__module__ == "__main__" else f"desim reproduce {kind.paper} {_name_of(kind)}"
     return tyro.cli(kind, prog=prog, args=arguments, config=config)
 
 

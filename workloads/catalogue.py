@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import re
 import tomllib
 import zlib
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Content(NamedTuple):
     sha256 : str
         Digest in hexadecimal.
     rows : int
-        Lines that are neither blank nor comments, which begin with a semicolon.
+        Lines that are neither blank nor comments beginning with a semicolon.
     head : str
         The beginning.
     """
@@ -78,6 +79,8 @@ class Entry:
         Texts that the beginning of the content has.
     sha256 : str
         Digest of the unpacked content; empty if it is unknown to us.
+    needs : tuple of str
+        Names of files to fetch with it.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Entry:
     cores: int | None = None
     begins: tuple[str, ...] = ()
     sha256: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -146,10 +150,13 @@ class Entry:
         return found
 
     def differences(self, content: Content) -> str:
-        """Return what a file has that was published otherwise, as a sentence; empty if nothing."""
-        if self.jobs in (None, content.rows):
-            return ""
-        return f"{content.rows:,} rows, but {self.jobs:,} as published"
+        """Return how the numbers of jobs and cores in a file differ from those published; empty if they do not."""
+        found = {"jobs": content.rows - self.file.endswith(".csv")}  # which has a line with the names of the columns
+        if stated := re.search(r"^;\s*MaxProcs:\s*(\d+)\s*$", content.head, re.MULTILINE):
+            found["cores"] = int(stated[1])
+        published = {"jobs": self.jobs, "cores": self.cores}
+        wrong = {what: number for what, number in found.items() if published[what] not in (None, number)}
+        return ", ".join(f"{number:,} {what}, but {published[what]:,} as published" for what, number in wrong.items())
 
 
 def folder() -> Path:
@@ -169,7 +176,8 @@ def entries() -> dict[str, Entry]:
     found = {}
     for name, own in document["workload"].items():
         known = {**document["collection"].get(own.pop("collection", ""), {}), **own}
-        found[name] = Entry(name, **known | {"begins": tuple(known.get("begins", ()))})
+        lists = {key: tuple(known.get(key, ())) for key in ("begins", "needs")}
+        found[name] = Entry(name, **known | lists)
     return found
 
 
@@ -222,7 +230,7 @@ def citation(source: str) -> str:
 
 
 def fetch(name: str, *, force: bool = False) -> Path:
-    """Download a workload into the cache, unless it is there, and check it.
+    """Download a workload, and what it needs, into the cache, unless it is there, and check it.
 
     Parameters
     ----------
@@ -252,6 +260,8 @@ def fetch(name: str, *, force: bool = False) -> Path:
     100
     """
     entry = entries()[check_choice("name", name, entries())]
+    for other in entry.needs:
+        fetch(other, force=force)
     if (path := entry.path) is not None and not force:
         entry.check(path)
         return path

@@ -34,6 +34,8 @@ class MoldableBackfilling(NamedRepr):
         Priority order of the jobs, for example ``"fcfs"`` or ``F1``.
     """
 
+    considers = frozenset({"moldable"})
+
     def __init__(self, order: str | Priority | type[Priority] = "fcfs") -> None:
         self.priority = as_priority(order)
         self.name = f"easy-moldable-{self.priority.name}"

@@ -18,6 +18,7 @@ import numpy as np
 from desim.agents.batch.priorities import Priority
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.problem import declared
 from desim.problems.batch import BatchObservation, StartPreempting, WaitForCores, WaitUntil
 from desim.reprs import NamedRepr
 
@@ -47,6 +48,7 @@ class PreemptiveAgent(NamedRepr):
                 f"agent: got {agent!r}, expected one with a priority order; try FCFS() or EASYBackfilling()"
             )
         self.agent, self.priority = agent, priority
+        self.considers = declared(agent, "considers", frozenset()) | {"preemption"}
         self.name = f"preemptive-{getattr(agent, 'name', type(agent).__name__)}"
         self._planned: list[Any] = []  # actions of the wrapped agent that are still to be carried out
         self._planned_at = 0.0

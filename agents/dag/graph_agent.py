@@ -286,6 +286,8 @@ class GraphAgent(LearnedAgent):
         If the network overrides the computation; :class:`CustomGraphAgent` is for those, and :meth:`of` chooses.
     """
 
+    considers = frozenset({"outages", "arrivals"})
+
     config_type = GraphConfig
 
     def __init__(self, policy: GraphPolicy, config: GraphConfig, *, name: str = "graph") -> None:
@@ -433,6 +435,8 @@ class CustomGraphAgent:
     name : str
         Name for records and tables.
     """
+
+    considers = frozenset({"outages", "arrivals"})
 
     def __init__(self, policy: Policy, config: GraphConfig, *, name: str = "graph") -> None:
         self.policy = policy.eval()

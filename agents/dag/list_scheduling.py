@@ -53,6 +53,8 @@ class ListScheduler(NamedRepr):
     'fifo-deft'
     """
 
+    considers = frozenset({"outages", "arrivals"})
+
     def __init__(self, order: Order, allocation: Allocation | None = None, *, only_idle: bool = False) -> None:
         self.order = order
         self.allocation = DEFT() if allocation is None else allocation
@@ -147,6 +149,8 @@ class HEFT(ListScheduler):
     that is first in topological order; ties of finish time go to the first executor.
     """
 
+    considers = frozenset({"arrivals"})
+
     plans_ahead = True
 
     def __init__(self) -> None:
@@ -197,6 +201,8 @@ class PatientScheduler(NamedRepr):
     InvalidConfiguration
         If the slack is less than 1.
     """
+
+    considers = frozenset({"outages", "arrivals"})
 
     def __init__(self, order: Order | None = None, allocation: Allocation | None = None, *, slack: float = 1.0) -> None:
         self.order = RankUp() if order is None else order

@@ -334,6 +334,8 @@ class PlanningAgent(NamedRepr):
     node whose eligible executors are all down.
     """
 
+    considers = frozenset({"arrivals"})
+
     name = ""
     plans_ahead = True
 

@@ -54,6 +54,8 @@ class Portfolio(PlanningAgent):
         If there are no members; in a run, if a member does not support the cluster.
     """
 
+    considers = frozenset({"links", "arrivals"})
+
     def __init__(self, members: Sequence[Agent]) -> None:
         super().__init__()
         if not members:

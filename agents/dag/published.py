@@ -61,6 +61,8 @@ class CPOP(ListScheduler):
     [3.5]
     """
 
+    considers = frozenset({"arrivals"})
+
     plans_ahead = True
 
     def __init__(self) -> None:
@@ -221,6 +223,8 @@ class PEFT(ListScheduler):
     [3.5]
     """
 
+    considers = frozenset({"arrivals"})
+
     plans_ahead = True
 
     def __init__(self) -> None:
@@ -301,6 +305,8 @@ class DLS(NamedRepr):
     >>> result.jobs["finish_time"].to_list()
     [3.5]
     """
+
+    considers = frozenset({"outages", "arrivals"})
 
     name = "dls"
 

@@ -48,6 +48,8 @@ class RolloutAgent(Lookahead):
         If an argument is out of range, or the base agent looks ahead itself.
     """
 
+    considers = frozenset({"links", "outages", "arrivals"})
+
     def __init__(
         self,
         base: Agent,

@@ -272,6 +272,8 @@ class SearchAgent(NamedRepr):
         If numba is not installed.
     """
 
+    considers = frozenset({"outages", "arrivals"})
+
     def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES) -> None:
         self.objective: Objective = check_choice("objective", objective, get_args(Objective))
         self.budget = budget

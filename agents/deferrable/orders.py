@@ -98,6 +98,8 @@ class Priority(NamedRepr):
         slot is checked.
     """
 
+    considers = frozenset({"eviction"})
+
     name: str = "priority"
 
     def __init__(self, *, skip: bool = True, forecast: Forecast | None = None) -> None:

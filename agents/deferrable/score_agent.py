@@ -439,6 +439,8 @@ class ScoreAgent(LearnedAgent):
         Network, for inspection.
     """
 
+    considers = frozenset({"eviction"})
+
     config_type = ScoreConfig
 
     def __init__(

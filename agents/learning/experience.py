@@ -142,6 +142,8 @@ class Lane:
     def __init__(self, gym_env: gymnasium.Env[Any, Any]) -> None:
         self.gym_env = gym_env
         self.simulated = gym_env if isinstance(gym_env, SchedulingEnv) else None
+        if isinstance(gym_env.unwrapped, SchedulingEnv):
+            gym_env.unwrapped.checks_bounds = False  # the samples of a policy have no bounds
         self._seen: Arrays = {}
 
     def begin(self, seed: int) -> None:

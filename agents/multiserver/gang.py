@@ -43,6 +43,8 @@ class GangRepair(NamedRepr):
         Agent that allocates as if components were independent.
     """
 
+    considers = frozenset({"gangs"})
+
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
         self.name = f"gang-{getattr(agent, 'name', type(agent).__name__)}"

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Protocol, Union
 
 from desim.checks import did_you_mean
@@ -29,10 +30,8 @@ COMMANDS = {
     "view": ("desim.cli.view", "View"),
     "train": ("desim.cli.train", "Train"),
     "tune": ("desim.cli.train", "Tune"),
-    "evaluate": ("desim.cli.evaluate", "Evaluate"),
     "adversary": ("desim.cli.adversary", "Adversary"),
     "fidelity": ("desim.cli.fidelity", "Fidelity"),
-    "experiment": ("desim.cli.experiment", "Experiment"),
     "reproduce": ("desim.cli.reproduce", "Reproduce"),
     "fetch": ("desim.cli.fetch", "Fetch"),
     "convert": ("desim.cli.convert", "Convert"),
@@ -49,9 +48,10 @@ Examples:
   desim run batch --trace KTH.swf.gz --agent sjf            simulate a recorded log
   desim compare batch --agents fcfs,sjf,easy --seeds 10     means, confidence intervals, tests
   desim compare dag --agents heft,cpop,my_agents:Mine       compare DAG agents, including your own
+  desim compare comparison/study.toml                       repeat a comparison, or start one from a file
   desim train batch --quick --out quick                     train an agent
   desim tune batch --quick --out search                     search for the best training settings
-  desim evaluate batch --agents split-window:quick/split-window-16-16,backfilling-sjf
+  desim compare batch --agents split-window:quick/split-window-16-16,backfilling-sjf
   desim adversary dag --agents heft --against cpop          find instances on which an agent does worst
   desim fidelity batch --trace KTH.swf --agents fcfs,easy   compare simulated with recorded waiting times
   desim plot easy --out figures                             draw figures of stored runs
@@ -125,24 +125,14 @@ def _parse(arguments: list[str]) -> Command:
         name, *rest = arguments
         if name in BY_PROBLEM and rest and not rest[0].startswith("-"):
             problem, *rest = rest
-            if name == "compare" and any("," in word for word in rest):
-                swept = _swept(problem, rest)
-                if swept is not None:
-                    return swept
+            if name == "compare":
+                return _comparison(problem, rest)
             command = _with_options(name, problem)
             return _options(command, f"desim {name} {problem}", _help_of(command), rest)
-        if name == "experiment":
-            from desim.cli.experiment import ACTIONS, run_directly
+        if name == "reproduce" and len(rest) > 1 and not any(word.startswith("-") for word in rest[:2]):
+            from desim.cli.reproduce import ReproduceOne
 
-            if rest and not rest[0].startswith("-") and rest[0] not in ACTIONS:
-                near = did_you_mean(rest[0], ACTIONS)
-                raise InvalidConfiguration(
-                    f"unknown action {rest[0]!r}{near}; use desim experiment {'|'.join(ACTIONS)}"
-                )
-
-            directly = run_directly(rest)
-            if directly is not None:
-                return directly
+            return ReproduceOne(rest[0], rest[1], tuple(rest[2:]))
         return _options(_class(name), f"desim {name}", _help_of(_class(name)), rest)
     if arguments and not arguments[0].startswith("-"):
         near = did_you_mean(arguments[0], COMMANDS)
@@ -168,16 +158,26 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
             raise InvalidConfiguration(f"{name} is empty; give a value or omit the option")
 
 
-def _swept(problem: str, rest: Sequence[str]) -> Command | None:
-    """Return one comparison per value if an option lists several values; otherwise None."""
+def _comparison(problem: str, rest: list[str]) -> Command:
+    """Return a comparison of a problem, or of a study's file; one comparison per value of options with several."""
     from desim.cli.swept import Swept, points_of
-    from desim.scenario import system_of
 
-    points = points_of(rest, system_of(problem).options)
+    name, start = f"desim compare {problem}", None
+    if problem.endswith(".toml"):
+        from desim.sweep.study_file import StudyFile
+
+        file = StudyFile(Path(problem))
+        problem = file.problem
     command: Any = _with_options("compare", problem)
-    name, text = f"desim compare {problem}", _help_of(command)
-    made: Any = tuple((point, _options(command, name, text, list(point.arguments))) for point in points)
-    return Swept(made) if made else None
+    if name.endswith(".toml"):
+        start, several = file.read(command(agents=""))
+        rest = [*(word for one, values in several.items() for word in (f"--{one.replace('_', '-')}", values)), *rest]
+    text = _help_of(command)
+    points = points_of(rest, command)
+    if not points:
+        return _options(command, name, text, rest, start)
+    made: Any = tuple((one, _options(command, name, text, list(one.arguments), start)) for one in points)
+    return Swept(made)
 
 
 def _with_options(name: str, problem: str) -> type[Command]:
@@ -191,7 +191,8 @@ def _with_options(name: str, problem: str) -> type[Command]:
     return command_with_options(_class(name), problem)
 
 
-def _options(kind: Any, program: str, description: str, arguments: list[str]) -> Command:
+def _options(kind: Any, program: str, description: str, arguments: list[str], start: Any = None) -> Command:
+    """Return a command with the options that the arguments give; ``start`` holds the others, if not the defaults."""
     import tyro
 
     config = (
@@ -201,7 +202,8 @@ def _options(kind: Any, program: str, description: str, arguments: list[str]) ->
         tyro.conf.DisallowNone,
     )
     with plain_help():
-        command: Command = tyro.cli(kind, prog=program, description=description, args=arguments, config=config)
+        given = {} if start is None else {"default": start}
+        command: Command = tyro.cli(kind, prog=program, description=description, args=arguments, config=config, **given)
     return command
 
 

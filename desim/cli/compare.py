@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from tyro.conf import arg
@@ -19,19 +18,17 @@ from desim.formatting import how_many
 from desim.notes import console, print_note
 from desim.plotting.axes import Style
 from desim.plotting.files import FigureFormat
-from desim.problem import Better
 from desim.provenance import command_line
 from desim.scenario import ProblemInstance
-from desim.sweep import Backend, Run, SweepInterrupted
-from desim.sweep.comparison import IntervalKind
-from desim.sweep.study import ComparisonPlan, ComparisonResult
+from desim.sweep import Run, SweepInterrupted
+from desim.sweep.study import ComparisonPlan, ComparisonResult, StudyOptions
 from desim.sweep.tables import as_text
 
 __all__ = ["Compare", "print_warnings"]
 
 
-@dataclass(frozen=True)
-class Compare:
+@dataclass(frozen=True, kw_only=True)
+class Compare(StudyOptions):
     """Simulate several agents on the same workloads, check every run, and compare their metrics.
 
     Examples::
@@ -44,6 +41,7 @@ class Compare:
         desim compare multiserver --agents exact-oga-reactive,drf,fairness --seeds 5 --slots 2000
         desim compare batch --agents my_agents:Shortest,fcfs --metric my_metrics:wait_x --better lower
         desim compare my_problem:make --agents my_agents:A,my_agents:B --set size=3
+        desim compare study.toml
 
     `desim compare PROBLEM --help` lists the options of a problem. Each seed gives one workload, generated before any
     agent is asked, so all agents get the same workloads. Finished runs are stored in DIR/runs at once. The same command
@@ -51,33 +49,18 @@ class Compare:
     they have used has changed, neither code nor files nor environment variables that your modules name. A workload file
     of batch is simulated once per agent, unless cores fail at random. A problem option may have several values, such as
     0.6,0.7 for --load. Each gives one comparison, and a table and a figure show all of them.
+
+    A file whose name ends in .toml holds the same options, `name = value`, with the problem and lists of agents and
+    values; options after it take precedence. Every comparison with --out writes such a file.
     """
 
     problem: ClassVar[str | None] = None
     agents: Annotated[str, arg(metavar="NAME,NAME,...")]
     """Agents to compare: names from `desim list`, or MODULE:NAME for your own."""
-    seeds: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10; for a workload file 1)")] = None
-    """Number of seeds, counted from --seed; more than one is refused where nothing is drawn, and any for windows."""
-    baseline: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: fcfs, else the first)")] = None
-    """Agent that the others are compared with, seed by seed."""
-    metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the problem's main metric)")] = None
-    """Metric that agents are ranked by; MODULE:NAME of your desim.Metric, or of a function of the result."""
-    better: Annotated[Better | None, arg(help_behavior_hint="(default: as the metric is defined)")] = None
-    """Whether lower or higher values of the metric are better."""
-    interval: IntervalKind = "t"
-    """Method for confidence intervals: Student's t distribution, or the bootstrap, which assumes no distribution."""
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nothing is written)")] = None
-    """Directory for runs, comparison.csv, comparison.json, the interactive page view.html, and figures."""
     style: Style = "screen"
     """Use of the figures: paper fills one column of a two-column page (3.5 inches), paper-wide both (7.16 inches)."""
     format: FigureFormat = "png"
     """File format of the figures."""
-    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per processor)")] = None
-    """Number of worker processes."""
-    backend: Backend = "local"
-    """Where runs are simulated: on this machine, or on a Ray or Dask cluster."""
-    address: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: starts a cluster)")] = None
-    """Address of the cluster's scheduler."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
@@ -101,15 +84,7 @@ class Compare:
             problem=problem,
             options=getattr(self, "options", None),
             agents=tuple(names),
-            seeds=self.seeds,
-            baseline=self.baseline,
-            metric=self.metric,
-            better=self.better,
-            interval=self.interval,
-            out=self.out,
-            workers=self.workers,
-            backend=self.backend,
-            address=self.address,
+            **self.study_options(),
             tell=None if self.as_json else _print_workload,
             command=command_line(),
         )

@@ -47,7 +47,7 @@ class Demo:
         )
         compare: Any = command_with_options(Compare, "batch")
         options = BatchOptions(workload=WORKLOAD)
-        comparison = compare(",".join(AGENTS), seeds=SEEDS, out=self.out, workers=self.workers, options=options)
+        comparison = compare(agents=",".join(AGENTS), seeds=SEEDS, out=self.out, workers=self.workers, options=options)
         status: int = comparison.execute()
         if status == 0:
             print_text(f"\ndone in {time.perf_counter() - begin:.0f} s; open {self.out / 'view.html'} in a browser")

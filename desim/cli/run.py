@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -74,6 +75,8 @@ class Run:
         instance = system.instance(options)
         made = plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
         agent = plugins.full_name(instance.kind.name, agent)
+        if disregarded := instance.make(made).disregarded(made):
+            print_note(f"desim: {disregarded}")
         if self.out is not None:
             clear_result(self.out, force=self.force)
         with TemporaryDirectory(prefix="desim-") as elsewhere:  # long records that the user does not keep
@@ -126,12 +129,17 @@ class Run:
 
 
 def _print_run(result: Result, scenario: Scenario, instance: ProblemInstance, seconds: float) -> None:
+    from desim.plotting.formatting import format_value
+
     info, unit = result.info, instance.kind.time_unit
     source = f"{instance.name}, seed {scenario.seed}" if instance.is_drawn else instance.name
     end = f"{info['status']} at {info['end_time']:,.10g} {unit}, simulated in {seconds:.2f} s"
     print_text(f"{info['agent']} on {instance.place}, {source}: {end}")
     if instance.report is not None:
         print_repairs(instance.report.as_dict())
+    if (realized := instance.kind.words.realized) is not None:
+        numbers = {name: value for name, value in realized(result).items() if not math.isnan(value)}
+        print_text(f"realized: {', '.join(f'{name} {format_value(value)}' for name, value in numbers.items())}")
     told = instance.kind.words.in_force
     for sentence in [] if told is None else told(result):
         print_text(sentence)

@@ -6,13 +6,12 @@ import csv
 import dataclasses
 import io
 import math
-import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from desim.cli.compare import Compare, print_warnings
 from desim.cli.output import print_json, print_table, print_text
@@ -20,7 +19,9 @@ from desim.notes import print_note
 from desim.plotting.files import FigureFormat, write_figures
 from desim.records import make_directory, write_atomically
 from desim.sweep.comparison import Comparison
+from desim.sweep.options import options_in
 from desim.sweep.study import ComparisonResult
+from desim.sweep.study_file import write_study
 from desim.sweep.tables import cell, heading
 
 if TYPE_CHECKING:
@@ -59,14 +60,15 @@ def points_of(arguments: Sequence[str], options: type[Any]) -> list[Point]:
     arguments : sequence of str
         Arguments after ``desim compare PROBLEM``.
     options : type
-        Dataclass of the problem's options. Numbers, choices, and names without commas can be swept.
+        Dataclass of the command, with the problem's options. Numbers, choices, and names without commas can be swept.
 
     Returns
     -------
     list of Point
         Points in the order of the values, the last option changing fastest; empty if no option lists several values.
     """
-    known = dict(_sweepable(options))
+    several = {name: one for name, one in options_in(options).items() if one.is_sweepable}
+    known = {f"--{name}".replace("_", "-"): one.path[-1].replace("_", "-") for name, one in several.items()}
     given: dict[str, list[str]] = {}
     places: dict[str, int] = {}
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
@@ -81,23 +83,6 @@ def points_of(arguments: Sequence[str], options: type[Any]) -> list[Point]:
             line[places[name]] = value
         points.append(Point(dict(zip(given, chosen, strict=True)), tuple(line)))
     return points
-
-
-def _sweepable(options: type[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the spellings and names of the options that can be swept."""
-    for name, hint in get_type_hints(options, include_extras=True).items():
-        kind, *settings = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        if dataclasses.is_dataclass(kind):
-            yield from _sweepable(kind)  # type: ignore[arg-type]
-            continue
-        own = [part for part in settings if hasattr(part, "metavar")]
-        kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-        simple = all(part in (int, float, str, type(None)) or get_origin(part) is Literal for part in kinds)
-        takes_several = any("," in (part.metavar or "") for part in own)
-        if simple and not takes_several and name != "seed":
-            option = name.replace("_", "-")
-            for spelling in (f"--{option}", *(alias for part in own for alias in part.aliases or ())):
-                yield spelling, option
 
 
 @dataclass(frozen=True)
@@ -126,6 +111,8 @@ class Swept:
             found.append((point, compared))
         comparisons = [(point, compared.comparison) for point, compared in found]
         files = [] if first.out is None else write_sweep(comparisons, first.out, first.style, first.format)
+        if first.out is not None:
+            files.append(write_study(_study_of(found), first.out))
         if first.as_json:
             print_json([{"values": point.values, **compared.described} for point, compared in found])
         else:
@@ -134,6 +121,12 @@ class Swept:
                 print_text(f"written: {path}")
         statuses = [print_warnings(compared) for _, compared in found]
         return max(statuses)
+
+
+def _study_of(found: Sequence[tuple[Point, ComparisonResult]]) -> dict[str, Any]:
+    """Return the options of all comparisons, with all values of those that are swept."""
+    names = [name.replace("-", "_") for name in found[0][0].values]
+    return found[0][1].study | {name: list(dict.fromkeys(one.study[name] for _, one in found)) for name in names}
 
 
 def _metric(comparisons: Sequence[tuple[Point, Comparison]]) -> str:

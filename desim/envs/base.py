@@ -13,15 +13,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from copy import copy, deepcopy
+from functools import partial
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from desim.checks import check_choice, short_repr
 from desim.core import Decision, Simulation
 from desim.exceptions import DesimError, InvalidConfiguration
-from desim.problem import Problem
+from desim.forks import fork_with, without_listeners
+from desim.problem import Problem, kind_of
 from desim.reprs import Summarized
 
 if TYPE_CHECKING:
@@ -178,6 +183,9 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
     done. It is truncated by a limit, or if work remains and no event is left, because the learner keeps waiting. At the
     end of an episode, ``info`` also contains ``decisions``, and :meth:`result` returns the records.
 
+    :meth:`copy` and :func:`copy.deepcopy` return an independent environment that continues equally, for example to
+    search a tree of actions.
+
     Parameters
     ----------
     episodes : callable
@@ -192,19 +200,28 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         Number of decisions after which an episode is truncated.
     skip_forced : bool
         Whether to skip decisions whose only choice is to wait; reward and time then count towards the last decision.
+    render_mode : {"ansi", "rgb_array"}, optional
+        What :meth:`render` returns.
 
     Attributes
     ----------
     forks : bool
-        Whether the simulations of future episodes can be forked. Initially False.
+        Whether the simulations of future episodes can be forked. Initially False; :meth:`copy` does not need it.
+    checks_bounds : bool
+        Whether :meth:`step` refuses numbers outside the bounds of a Box. Initially True. The learning algorithms of
+        desim switch it off, because the samples of their policies need not lie within the bounds.
 
     Raises
     ------
     InvalidConfiguration
-        If a limit is not > 0.
+        If a limit is not > 0, or the render mode is unknown.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium declares it
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium
+    shared: ClassVar[tuple[str, ...]] = ("episodes", "observation_space", "spec", "_result")
+    """Attributes that copies share with the original, because they never change."""
+    picture: ClassVar[str] = ""
+    """Figure that :meth:`render` draws; by default the first one of the problem."""
 
     def __init__(
         self,
@@ -215,6 +232,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         until: float = math.inf,
         max_decisions: int | None = None,
         skip_forced: bool = False,
+        render_mode: str | None = None,
     ) -> None:
         if not until > 0:
             raise InvalidConfiguration(f"until: got {until!r}, expected a time > 0")
@@ -226,7 +244,9 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         self.until = until
         self.max_decisions = math.inf if max_decisions is None else max_decisions
         self.skip_forced = skip_forced
+        self.render_mode = check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.forks = False
+        self.checks_bounds = True
         self.observation_space: gymnasium.Space[Any] = encoder.observation_space
         self.action_space = encoder.action_space
         self._simulation: Simulation | None = None
@@ -234,16 +254,21 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         self._mask: NDArray[Any] | None = None
         self._result: Result | None = None
         self._went_on_to_its_end = False
+        self._answers: list[Any] = []
 
     def summary(self) -> dict[str, Any]:
         """Return the id, the current time, and the spaces of observations and actions."""
         simulation, seen = self._simulation, self.observation_space
         return {
-            "id": "not registered" if self.spec is None else self.spec.id,
+            "id": self._id,
             "time": "not begun" if simulation is None else simulation.env.now,
             "actions": str(self.action_space),
             "observations": ", ".join(seen) if isinstance(seen, gymnasium.spaces.Dict) else str(seen),
         }
+
+    @property
+    def _id(self) -> str:
+        return "not registered" if self.spec is None else self.spec.id
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Start a new episode and return its first observation.
@@ -266,24 +291,34 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
             If ten episodes in a row have no decision.
         """
         super().reset(seed=seed)
-        self._result = None
         for _ in range(10):
-            problem = self.episodes(self.np_random)
+            problem = self.next_problem()
             seed = int(self.np_random.integers(2**63))
-            self._simulation = simulation = Simulation(problem, seed=seed, until=self.until, log_actions=self.forks)
-            self.reward.reset(simulation)
-            simulation.problem.hear(self.encoder)
-            self._decision = self._advance(simulation)
-            if self._decision is not None:
-                break
-        else:
-            raise DesimError("ten episodes in a row without a decision: their workloads are empty")
+            if self._begin(Simulation(problem, seed=seed, until=self.until, log_actions=self.forks)):
+                return self.observe(), {"time": self._time, "elapsed": 0.0, "invalid": False}
+        raise DesimError("ten episodes in a row without a decision: their workloads are empty")
+
+    def next_problem(self) -> Problem:
+        """Return the problem of a new episode; subclasses may prepare for it."""
+        return self.episodes(self.np_random)
+
+    def _begin(self, simulation: Simulation) -> bool:
+        """Start an episode and advance to its first decision; return whether there is one."""
+        self._result, self._simulation, listeners = None, simulation, simulation.problem.listeners
+        before = {event: len(known) for event, known in listeners.items()}
+        self.reward.reset(simulation)
+        self._listeners = [(event, one) for event, known in listeners.items() for one in known[before[event] :]]
+        simulation.problem.hear(self.encoder)
+        self._num_listeners = sum(map(len, listeners.values())) - sum(before.values())
+        self._decision = self._advance(simulation)
+        if self._decision is None:
+            return False
         self.reward.pop_reward()
-        self._num_decisions = 0
+        self._answers, self._num_decisions, self._mask = [], 0, None
         self._went_on_to_its_end = False
         self._time = float(simulation.env.now)
         self._observation = self._decision.observation
-        return self.observe(), {"time": self._time, "elapsed": 0.0, "invalid": False}
+        return True
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
         """Answer the current decision and advance to the next one.
@@ -302,7 +337,11 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         ------
         DesimError
             If the episode is over.
+        InvalidConfiguration
+            If the action is not an element of the action space.
         """
+        if self.checks_bounds and self._decision is not None and isinstance(self.action_space, gymnasium.spaces.Box):
+            _check_box(action, self.action_space)
         gone = self.advance(action)
         info: dict[str, Any] = {"time": self._time, "elapsed": gone.elapsed, "invalid": not gone.possible}
         if gone.terminated or gone.truncated:
@@ -315,7 +354,8 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         Parameters
         ----------
         action : object
-            Element of the action space. An impossible action ends the scheduling cycle.
+            Element of the action space; numbers of a Box may lie outside its bounds. An impossible action ends the
+            scheduling cycle.
 
         Returns
         -------
@@ -327,10 +367,15 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         DesimError
             If the episode is over.
         """
-        decision, simulation = self._decision, self._simulation
-        if decision is None or simulation is None:
+        if self._decision is None:
             raise DesimError("no decision is due: the episode is over or has not begun, call reset()")
-        answer, possible = self.encoder.decode(self._observation, action)
+        return self._answer(*self.encoder.decode(self._observation, action))
+
+    def _answer(self, answer: Any, possible: bool) -> Transition:
+        """Answer the current decision and advance to the next one."""
+        decision, simulation = self._decision, self.simulation
+        assert decision is not None
+        self._answers.append(answer)
         decision.answer(answer)
         self.reward.on_decision(answer)
         self._decision = decision = self._advance(simulation)
@@ -357,6 +402,69 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
                 self.reward.on_decision(None)
                 decision = simulation.advance()
         return decision
+
+    def copy(self) -> Self:
+        """Return an independent environment in the same state, which continues equally if it gets the same actions.
+
+        Normally the state is copied, in time proportional to the number of jobs in the system, see
+        :meth:`desim.Simulation.fork`. Where that is impossible, as with the user's own generator processes and with
+        ``arrivals="open"``, the answers of the episode are replayed, in time proportional to their number. The copy
+        shares the workload and the settings; reward, encoder and random generators are its own. Of wrappers, use
+        :func:`copy.deepcopy`.
+
+        Returns
+        -------
+        SchedulingEnv
+            The copy; its next episodes are those of the original, too.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the workload is an iterator, or a part cannot be copied.
+        """
+        twin, simulation = object.__new__(type(self)), self._simulation
+        kept = {name: getattr(self, name, None) for name in self.shared}
+        state = {name: value for name, value in vars(self).items() if name not in kept}
+        memo: dict[int, Any] = {id(value): value for value in kept.values()}
+        memo |= {id(self): twin, id(self._answers): self._answers.copy()}  # the answers themselves never change
+        try:
+            if simulation is None:
+                vars(twin).update(deepcopy(state, memo), **kept)
+            elif (
+                any(_is_closure(listener) for _, listener in self._listeners)
+                or (found := fork_with(simulation, state, memo, num_listeners=self._num_listeners)) is None
+            ):
+                self._replay(twin, state, kept, memo)
+            else:
+                vars(twin).update(found[1], **kept)
+                for event, listener in twin._listeners:
+                    found[0].problem.on(event, listener)
+                found[0].problem.hear(twin.encoder)
+        except (TypeError, AttributeError) as error:
+            raise InvalidConfiguration(f"{type(self).__name__}: a part of it cannot be copied: {error}") from error
+        return twin
+
+    def _replay(self, twin: Self, state: dict[str, Any], kept: dict[str, Any], memo: dict[int, Any]) -> None:
+        """Make a copy by starting the episode again and giving the same answers; its reward begins with ``reset``."""
+        own = self.simulation
+        problem = without_listeners(own._configuration)
+        simulation = Simulation(problem, seed=own.seed, until=own.until, log_actions=own.actions is not None)
+        bound = ("_simulation", "_decision", "_observation", "_listeners")
+        memo |= {id(own): simulation, id(own.problem): simulation.problem, id(self.reward): copy(self.reward)}
+        state = {name: value for name, value in state.items() if name not in bound}
+        vars(twin).update(deepcopy(state, memo), **kept)
+        twin._begin(simulation)
+        for answer in self._answers:
+            twin._answer(answer, True)
+        if twin._time != self._time:
+            raise DesimError(f"the replay differs from the episode: it is at {twin._time}, the episode at {self._time}")
+        if self._decision is None:  # at its end, or ended by result()
+            twin._decision, twin._result = None, self._result
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return :meth:`copy`."""
+        memo[id(self)] = twin = self.copy()
+        return twin
 
     def observe(self) -> Arrays:
         """Return the encoded observation of the current decision or, after an episode, of its last moment."""
@@ -411,6 +519,51 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
             raise DesimError("there is no episode yet: call reset()")
         return self._simulation
 
+    def render(self) -> str | NDArray[np.uint8] | None:  # type: ignore[override]  # Gymnasium promises a frame only
+        """Return a picture of the episode so far, as ``render_mode`` says.
+
+        Returns
+        -------
+        str, numpy.ndarray of shape (450, 800, 3), or None
+            ``"ansi"``: time, state and possible actions as text. ``"rgb_array"``: the first figure of the problem, such
+            as a Gantt chart, as an image. None, with a warning, without a mode.
+
+        Raises
+        ------
+        DesimError
+            Before the first episode.
+        MissingDependency
+            If matplotlib is not installed, which draws images.
+        """
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() without a mode shows nothing; set render_mode in gymnasium.make(...)")
+            return None
+        if self.render_mode == "ansi":
+            return self._text()
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        result = self._result
+        if result is None:
+            result = self.copy().simulation.finish(status="complete", agent=self._id)  # the copy ends, not the episode
+        figures = kind_of(result).figures
+        axes = figures[self.picture or next(iter(figures))].draw(result)
+        figure: Any = (axes[0] if isinstance(axes, list) else axes).figure
+        figure.set_size_inches(8.0, 4.5)
+        figure.set_dpi(100)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        frame: NDArray[np.uint8] = np.array(canvas.buffer_rgba())[..., :3]
+        return frame
+
+    def _text(self) -> str:
+        lines = [self._id, repr(self.observation)]
+        if self._decision is None:
+            lines.append("the episode is over")
+        elif isinstance(self.action_space, gymnasium.spaces.Discrete):
+            possible = np.flatnonzero(self.action_masks()).tolist()
+            lines.append(f"{len(possible)} of {self.action_space.n} actions are possible: {short_repr(possible)}")
+        return "\n".join(lines)
+
     def result(self) -> Result:
         """End the episode and return its records.
 
@@ -424,6 +577,31 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
             status = None if self._went_on_to_its_end else "interrupted"
             self._result = self.simulation.finish(status=status, agent="gymnasium")
         return self._result
+
+
+def _is_closure(listener: Any) -> bool:
+    """Return whether a listener refers to its owner in a way that cannot be copied."""
+    while isinstance(listener, partial):
+        listener = listener.func
+    return isinstance(listener, FunctionType) and listener.__closure__ is not None
+
+
+def _check_box(action: Any, box: gymnasium.spaces.Box) -> None:
+    """Raise InvalidConfiguration unless an action has the shape of a Box and lies within its bounds."""
+    try:
+        given = np.asarray(action)
+    except ValueError:  # nested lists of unequal lengths
+        given = np.array(None)
+    if given.shape != box.shape or given.dtype.kind not in "fiu":
+        got = f"an array of shape {given.shape}" if given.dtype.kind in "fiu" else short_repr(action)
+    elif ((given >= box.low) & (given <= box.high)).all():  # false for NaN
+        return
+    else:
+        got = f"numbers from {given.min()} to {given.max()}"
+    raise InvalidConfiguration(
+        f"action: got {got}, expected an array of shape {box.shape} with numbers from {box.low.min():g} to "
+        f"{box.high.max():g}; try action_space.sample(), or np.clip if numbers are too large"
+    )
 
 
 def _is_cut_short(simulation: Simulation) -> bool:

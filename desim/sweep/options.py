@@ -7,35 +7,53 @@ import types
 from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from os import PathLike, fspath
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from desim.checks import did_you_mean, short_repr
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["options_of"]
+__all__ = ["Option", "options_in", "options_of"]
 
 
-class _Option(NamedTuple):
-    """Position of an option in nested dataclasses, and its allowed types."""
+class Option(NamedTuple):
+    """Option of a nested dataclass.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Names of the groups that contain it, and its own.
+    kinds : tuple
+        Allowed types.
+    takes_list : bool
+        Whether one text may name several things, separated by commas.
+    """
 
     path: tuple[str, ...]
     kinds: tuple[Any, ...]
+    takes_list: bool = False
+
+    @property
+    def is_sweepable(self) -> bool:
+        """Whether several values mean several comparisons: numbers, choices, and names without commas."""
+        simple = all(kind in (int, float, str, type(None)) or get_origin(kind) is Literal for kind in self.kinds)
+        return simple and not self.takes_list and self.path[0] == "options" and self.path[-1] != "seed"
 
 
-def options_of(kind: type[Any], given: Mapping[str, Any]) -> Any:
-    """Return the options of a problem.
+def options_of(start: Any, given: Mapping[str, Any]) -> Any:
+    """Return options with given values.
 
     Parameters
     ----------
-    kind : type
-        Frozen dataclass of the options, which may be nested.
+    start : dataclass instance or type
+        Options to begin with; frozen, and nested at will. A type stands for its defaults.
     given : mapping of str to object
         Values by name, as on the command line, with ``_`` instead of ``-``.
 
     Returns
     -------
     object
-        Dataclass instance, with defaults for all other options.
+        Dataclass instance, with the other options as they were.
 
     Raises
     ------
@@ -48,8 +66,8 @@ def options_of(kind: type[Any], given: Mapping[str, Any]) -> Any:
     >>> options_of(BatchOptions, {"cores": 64, "load": 0.9}).workload.cores
     64
     """
-    known = dict(_known(kind, ()))
-    found = kind()
+    found = start() if isinstance(start, type) else start
+    known = options_in(type(found))
     for name, value in given.items():
         if name not in known:
             raise InvalidConfiguration(
@@ -59,17 +77,25 @@ def options_of(kind: type[Any], given: Mapping[str, Any]) -> Any:
     return found
 
 
-def _known(kind: type[Any], above: tuple[str, ...]) -> Iterator[tuple[str, _Option]]:
+def options_in(kind: type[Any]) -> dict[str, Option]:
+    """Return the options of a nested dataclass by name, and by each other spelling."""
+    return dict(_known(kind, ()))
+
+
+def _known(kind: type[Any], above: tuple[str, ...]) -> Iterator[tuple[str, Option]]:
     """Yield the options by name, once per spelling."""
     for name, hint in get_type_hints(kind, include_extras=True).items():
+        if get_origin(hint) is ClassVar:
+            continue
         inner, *settings = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         if dataclasses.is_dataclass(inner):
             yield from _known(inner, (*above, name))  # type: ignore[arg-type]
             continue
         kinds = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
         aliases = (alias for part in settings for alias in getattr(part, "aliases", None) or ())
+        takes_list = any("," in (getattr(part, "metavar", None) or "") for part in settings)
         for spelling in (name, *(alias.lstrip("-").replace("-", "_") for alias in aliases)):
-            yield spelling, _Option((*above, name), kinds)
+            yield spelling, Option((*above, name), kinds, takes_list)
 
 
 def _replaced(options: Any, path: tuple[str, ...], value: Any) -> Any:
@@ -91,12 +117,14 @@ def _converted(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
         (not is_truth and isinstance(value, Integral) and int in kinds, int),
         (not is_truth and isinstance(value, Real) and float in kinds, float),
         (isinstance(value, str | PathLike) and str in kinds, fspath),
+        (isinstance(value, str | PathLike) and Path in kinds, Path),
         (isinstance(value, str) and value in choices, str),
         (isinstance(value, list | tuple) and is_list, tuple),
     )
     for suits, convert in converters:
         if suits:
             return convert(value)
-    words = {int: "an integer", float: "a number", str: "a string", bool: "True or False", type(None): "None"}
+    words = {int: "an integer", float: "a number", str: "a string", Path: "a path"}
+    words |= {bool: "True or False", type(None): "None"}
     wanted = [*map(repr, choices), *(words.get(kind, "a list") for kind in kinds if get_origin(kind) is not Literal)]
     raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected {' or '.join(wanted)}")

@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import numpy as np
+from tyro.conf import arg
 
 from desim import plugins, user_code
 from desim.agent_resolution import resolve_agent
@@ -47,13 +48,14 @@ from desim.sweep.simulated import (
     simulate_run,
 )
 from desim.sweep.store import Store
+from desim.sweep.study_file import flat, write_study
 from desim.sweep.tables import as_text, sentences, tables
 from desim.sweep.workers import Backend, Failed, WorkerCrashed, Workers
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["ComparisonPlan", "ComparisonResult"]
+__all__ = ["ComparisonPlan", "ComparisonResult", "StudyOptions"]
 
 #: Default number of seeds.
 SEEDS = 10
@@ -73,6 +75,9 @@ class ComparisonResult:
         Failed runs by agent.
     described : dict
         All results as plain values, the content of ``comparison.json``.
+    study : dict
+        Options that repeat the comparison, the content of ``study.toml``; empty if problem, agents or metrics are given
+        as Python objects.
     files : tuple of Path
         Paths of the files written.
     """
@@ -81,6 +86,7 @@ class ComparisonResult:
     summaries: tuple[RunSummary, ...]
     failed: Mapping[str, Sequence[Failed[Run]]]
     described: dict[str, object]
+    study: dict[str, Any]
     files: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -198,7 +204,40 @@ def _code_of(identity: Identity) -> str:
 
 
 @dataclass(frozen=True)
-class ComparisonPlan:
+class StudyOptions:
+    """Options of a comparison besides its problem and agents: on the command line, in a file, and in Python."""
+
+    seeds: Annotated[
+        int | tuple[int, ...] | None,
+        arg(metavar="N ...", help_behavior_hint="(default: 10; for a workload file 1)"),
+    ] = None
+    """Number of seeds, counted from --seed, or the seeds themselves, if several are given; more than one is refused
+    where nothing is drawn, and any for windows."""
+    baseline: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: fcfs, else the first)")] = None
+    """Agent that the others are compared with, seed by seed."""
+    metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the problem's main metric)")] = None
+    """Metric that agents are ranked by; MODULE:NAME of your desim.Metric, or of a function of the result."""
+    better: Annotated[Better | None, arg(help_behavior_hint="(default: as the metric is defined)")] = None
+    """Whether lower or higher values of the metric are better."""
+    interval: IntervalKind = "t"
+    """Method for confidence intervals: Student's t distribution, or the bootstrap, which assumes no distribution."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nothing is written)")] = None
+    """Directory for runs, comparison.csv, comparison.json, the interactive page view.html, figures,
+    and study.toml, with which `desim compare DIR/study.toml` repeats the comparison."""
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per processor)")] = None
+    """Number of worker processes."""
+    backend: Backend = "local"
+    """Where runs are simulated: on this machine, or on a Ray or Dask cluster."""
+    address: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: starts a cluster)")] = None
+    """Address of the cluster's scheduler."""
+
+    def study_options(self) -> dict[str, Any]:
+        """Return these options by name."""
+        return {item.name: getattr(self, item.name) for item in fields(StudyOptions)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonPlan(StudyOptions):
     """Settings of a comparison; see :func:`desim.compare`.
 
     Attributes
@@ -209,10 +248,8 @@ class ComparisonPlan:
         Options of the problem.
     agents : tuple of str or AgentByObject
         Agents to compare.
-    seeds : int, sequence of int, or None
-        Number of seeds, or the seeds.
-    baseline, metric, better, metrics, interval, out, workers, backend, address
-        Same as in :func:`desim.compare`.
+    metrics : tuple of Metric
+        Metrics of a user's own.
     tell : callable or None
         Called with the workload and the runs before the runs start.
     command : str or None
@@ -222,16 +259,7 @@ class ComparisonPlan:
     problem: str | ProblemByObject
     options: Any
     agents: tuple[str | AgentByObject, ...]
-    seeds: int | Sequence[int] | None = None
-    baseline: str | None = None
-    metric: str | None = None
-    better: Better | None = None
     metrics: tuple[Metric, ...] = ()
-    interval: IntervalKind = "t"
-    out: Path | None = None
-    workers: int | None = None
-    backend: Backend = "local"
-    address: str | None = None
     tell: Callable[[ProblemInstance, Sequence[Run]], None] | None = field(default=None, repr=False)
     command: str | None = None
 
@@ -267,14 +295,23 @@ class ComparisonPlan:
         instance, known = replace(instance, kind=instance.kind.with_metrics(own)), instance.kind
         entrants, baseline = self._named(instance.kind.name)
         for one in entrants:
+            made = one.made(instance.kind.name)
+            problem = instance.make(made)
             if isinstance(one, AgentByObject):
-                resolve_agent(instance.make(one.agent), one.agent)
+                resolve_agent(problem, made)
+            if disregarded := problem.disregarded(made):
+                print_note(f"desim: {disregarded}")
         runs = self._runs(entrants, instance, setting)
         if known is kinds().get(known.name):  # a user's own kind need not describe all metrics
             check_criterion(instance.kind, metric, self.better)
         if self.tell is not None:
             self.tell(instance, runs)
         summaries, failed = self._summaries(runs)
+        if self.seeds is not None and len(runs) > len(entrants) and _are_alike(summaries):
+            raise InvalidConfiguration(
+                f"seeds: got {short_repr(self.seeds)}, but all of them gave the same runs: nothing is drawn in "
+                f"{instance.name}, nor by an agent; leave seeds out, or compare windows"
+            )
         agents = [one.policy for one in entrants if one.policy not in failed]
         comparison = compare_runs(
             summaries,
@@ -291,8 +328,23 @@ class ComparisonPlan:
             "options": self._described(agents),
             **document(comparison, summaries),
         }
-        files = [] if self.out is None else _written(self.out, comparison, described)
-        return ComparisonResult(comparison, tuple(summaries), failed, described, tuple(files))
+        study = self._study(entrants, comparison.seeds, instance)
+        files = [] if self.out is None else _written(self.out, comparison, described, study)
+        return ComparisonResult(comparison, tuple(summaries), failed, described, study, tuple(files))
+
+    def _study(
+        self, entrants: Sequence[AgentByName | AgentByObject], seeds: Sequence[int], instance: ProblemInstance
+    ) -> dict[str, Any]:
+        """Return all that repeats the comparison; empty if something has no name that a file could state."""
+        named = [one.policy for one in entrants if isinstance(one, AgentByName) and one.policy == one.name]
+        if len(named) < len(entrants) or isinstance(self.problem, ProblemByObject) or self.metrics:
+            return {}
+        system = system_of(self.problem)
+        first = system.seed_of(instance.options)
+        is_counted = list(seeds) == list(range(first, first + len(seeds)))
+        known = {name: getattr(self, name) for name in ("baseline", "metric", "better", "interval")}
+        shared = {"problem": self.problem, "agents": named, "seeds": len(seeds) if is_counted else list(seeds)}
+        return shared | known | dict(flat(self.options, system.identity(self.options)))
 
     def _measures(self) -> tuple[str | None, tuple[Metric, ...]]:
         """Return the name of the metric that agents are ranked by, and all metrics of the user's own."""
@@ -414,12 +466,23 @@ class ComparisonPlan:
         return found | asdict(own)
 
 
-def _written(directory: Path, comparison: Comparison, described: dict[str, object]) -> list[Path]:
+def _written(
+    directory: Path, comparison: Comparison, described: dict[str, object], study: Mapping[str, Any]
+) -> list[Path]:
     """Write all results as plain values, and as a table; return the paths."""
     text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
     path = directory / "comparison.json"
     write_atomically(path, lambda draft: draft.write_text(text))
-    return [write_csv(comparison, directory / "comparison.csv"), path]
+    files = [write_csv(comparison, directory / "comparison.csv"), path]
+    return [*files, write_study(study, directory)] if study else files
+
+
+def _are_alike(summaries: Sequence[RunSummary]) -> bool:
+    """Return whether the runs of each agent have the same workload and the same metrics."""
+    found: dict[str, set[str]] = {}
+    for one in summaries:
+        found.setdefault(one.agent, set()).add(f"{one.workload} {one.metrics}")
+    return all(len(different) == 1 for different in found.values())
 
 
 def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reused: bool) -> RunSummary:

@@ -54,7 +54,7 @@ def public_names() -> dict[str, str]:
         "desim.validation": ("ValidationReport", "Violation"),
         "desim.agents.base": ("Agent",),
         "desim.agents.batch": ("Priority", "Slot"),
-        "desim.workloads.batch.registry": ("Workload",),
+        "desim.workloads.batch.registry": ("LoadedWorkload",),
         "desim.workloads.report": ("RepairReport",),
         "desim.workloads.batch.selection": ("TraceOptions",),
         "desim.workloads.batch.swf": ("SWFStream",),

@@ -88,7 +88,7 @@ def _said(entry: Entry) -> str:
         "cite": entry.citation,
         "licence": entry.licence,
         "note": entry.oddities,
-        "digest known": "" if entry.sha256 else "no",
+        "checked by": "its digest" if entry.sha256 else "its header",
     }
     return ". ".join(f"*{name}*: {text}" if name else text for name, text in parts.items() if text)
 

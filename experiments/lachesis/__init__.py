@@ -1,6 +1,6 @@
 """The experiments of LACHESIS: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environment".
 
-Each module is a figure or a question. ``desim experiment run lachesis figure7``, for example, runs one;
+Each module is a figure or a question. ``desim reproduce lachesis figure7``, for example, runs one;
 ``desim reproduce lachesis`` runs all of them.
 """
 

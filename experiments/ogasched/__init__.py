@@ -1,6 +1,6 @@
 """The experiments of "Scheduling Multi-Server Jobs with Sublinear Regrets via Online Learning" (arXiv 2305.06572).
 
-Each module is a figure or table of section 4. ``desim experiment run ogasched figure2 --quick`` runs one;
+Each module is a figure or table of section 4. ``desim reproduce ogasched figure2 --quick`` runs one;
 ``desim reproduce ogasched`` runs all of them. The first agent is algorithm 1 as printed; further agents lead from it
 step by step to ours. ``register.toml`` lists what the paper does not state, such as machines and units.
 """

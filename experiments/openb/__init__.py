@@ -2,7 +2,7 @@
 
 Pods that request part of a GPU or several GPUs arrive one by one at a cluster and never leave; those that do not fit
 are dropped. The share of GPUs in use, when 1.3 times their number has been requested, depends on the placement policy.
-``desim experiment run openb allocation --quick`` runs it; ``desim reproduce openb`` makes its report.
+``desim reproduce openb allocation --quick`` runs it; ``desim reproduce openb`` makes its report.
 
 The trace is not part of the project: give its directory with ``--data``. Without it, a small cluster of synthetic pods
 shows the same curves.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -22,8 +23,13 @@ from desim.agents.batch import (
     as_priority,
 )
 from desim.agents.learning.pretrained import pretrained_names
-from desim.problem import kinds
-from desim.problems.batch import BatchCluster, Job
+from desim.exceptions import DisregardedWarning
+from desim.problem import Problem, declared, kinds
+from desim.problems import dag
+from desim.problems.batch import BatchCluster, Job, QualityOfService, Size
+from desim.problems.deferrable import DeferrableCluster
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiServerCluster, RewardModel
+from desim.processes import random_outages
 
 JOBS = [Job(number, float(number % 7), 1 + number % 4, 9.0, 1.0 + number % 5) for number in range(40)]
 JOBS.sort(key=lambda job: job.submission_time)
@@ -59,6 +65,14 @@ PARTS: dict[str, dict[str, list[str]]] = {
     "multiserver": {"NAME": ["drf", "exact-oga-reactive"], "VARIANT": ["reservation-forget-eta=5"]},
 }
 """What the capitals in patterns of names may be; NAME is of trained weights otherwise."""
+
+FEATURES = {
+    "batch": {"preemption", "moldable"},
+    "dag": {"links", "outages", "arrivals"},
+    "deferrable": {"eviction"},
+    "multiserver": {"gangs"},
+}
+"""What an agent can declare that it takes into account."""
 
 LISTED = {
     "batch": [*PRIORITIES, "easy-PRIORITY", "conservative-specific-PRIORITY", "split-window:NAME@HEAD-TAIL"],
@@ -107,6 +121,54 @@ def test_the_name_of_an_agent_makes_it(problem: str, name: str) -> None:
     assert again is not agent
     assert plugins.full_name(problem, name) == again.name == agent.name
     assert plain(again) == plain(agent)
+
+
+def everything() -> dict[str, Problem]:
+    """Return a problem of each kind with all features that agents may not take into account."""
+    moldable = [job._replace(qos="low", sizes=(Size(1, 9.0, 9.0),)) for job in JOBS]
+    levels = [QualityOfService("high", preempts=("low",)), QualityOfService("low")]
+    chain = dag.Job(0, [1.0, 2.0], [(0, 1, 3.0)])
+    graph = BipartiteGraph([[1.0]], [[2.0]])
+    return {
+        "batch": BatchCluster(moldable, 8, qos=levels),
+        "dag": dag.DagCluster(
+            [chain, chain.submitted(5.0, job_id=1)],
+            dag.Executors([1.0, 2.0], 4.0),
+            transfers="when_assigned",
+            links=dag.SharedLinks.bus(2, 1.0),
+            processes=[random_outages(9.0, 1.0)],
+        ),
+        "deferrable": DeferrableCluster([], [4.0, 4.0], num_slots=2, eviction="lost"),
+        "multiserver": MultiServerCluster(RewardModel(graph, "log"), np.ones((5, 1), int), gang=Gang([[[1.0]]], 1)),
+    }
+
+
+EVERYTHING = everything()
+
+
+@pytest.mark.parametrize(("problem", "name"), NAMES)
+def test_agents_say_what_they_take_into_account(problem: str, name: str) -> None:
+    agent: Any = plugins.create_agent(problem, name)
+    whole = EVERYTHING[problem]
+    considered, there = declared(agent, "considers", frozenset()), set(whole.features())
+    assert considered <= there == FEATURES[problem]
+    told = whole.disregarded(agent)
+    assert bool(told) == (considered < there)
+    assert all((f"{feature} (" in told) == (feature not in considered) for feature in there)
+    if problem == "dag" and hasattr(agent, "reset"):  # the agent decides whether nodes are planned ahead
+        plain = dag.DagCluster(whole.jobs, whole.executors)  # type: ignore[attr-defined]
+        agent.reset(plain.for_agent(agent).describe(), np.random.default_rng(0))
+
+
+def test_what_is_not_taken_into_account_is_told_before_the_run() -> None:
+    whole = EVERYTHING["dag"]
+    with pytest.warns(DisregardedWarning, match=r"heft does not take into account: links \(.*\), outages \("):
+        info = simulate(whole, "heft").info
+    assert info["planned_end"] > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simulate(whole, "rollout:fifo-eft")
+        simulate(EVERYTHING["multiserver"], "gang-drf")
 
 
 @pytest.mark.parametrize("problem", PARTS)

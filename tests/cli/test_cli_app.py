@@ -38,7 +38,7 @@ def test_alone_it_prints_help(desim: Desim) -> None:
         (["run", "batch", "--jobs", "5", "--agent", "fcfs", "--out", ""], "--out"),
         (["adversary", "batch", "--agents", "sjf", "--against", "fcfs", "--objective", ""], "--objective"),
         (["compare", "batch", "--agents", "fcfs", "--jobs", "5", "--reservations", ""], "--reservations"),
-        (["experiment", "list", ""], "an argument"),
+        (["reproduce", ""], "an argument"),
         (["reproduce", "dbf", "--only", ""], "--only"),
         (["view", ""], "an argument"),
     ],

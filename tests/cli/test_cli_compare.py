@@ -91,7 +91,7 @@ def test_everything_is_written(desim: Desim, tmp_path: Path) -> None:
         ("metrics", "profiles", "distribution", "over-time"),
     )
     figures = {f"{name}.png" for name in (*of_runs, *of_agents)}
-    assert files == {"runs", "comparison.csv", "comparison.json", "view.html"} | figures
+    assert files == {"runs", "comparison.csv", "comparison.json", "study.toml", "view.html"} | figures
     for name in files - {"runs"}:
         assert f"written: {out / name}\n" in outcome.out
     document = json.loads((out / "comparison.json").read_text())

@@ -41,7 +41,7 @@ def test_trainings_have_plain_help(name: str, desim: Desim) -> None:
     assert MARKUP.findall(shown.out) == []
 
 
-@pytest.mark.parametrize("words", [("tune", "deferrable"), ("run", "batch"), ("compare",), ("experiment", "run")])
+@pytest.mark.parametrize("words", [("tune", "deferrable"), ("run", "batch"), ("compare",), ("reproduce",)])
 def test_other_commands_have_plain_help(words: tuple[str, ...], desim: Desim) -> None:
     if words[0] == "tune":
         pytest.importorskip("torch")

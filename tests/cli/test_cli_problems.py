@@ -15,7 +15,7 @@ from desim import Result, simulate
 from desim.agents.dag import registry as dag_agents
 from desim.agents.deferrable import registry as deferrable_agents
 from desim.agents.multiserver import registry as multiserver_agents
-from desim.problems.dag import DagCluster, Job
+from desim.problems.dag import DagCluster, Executors, Job
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.multiserver import MultiServerCluster
 from desim.workloads import wfformat
@@ -248,6 +248,11 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
     seconds = np.mean(1.0 / np.array(sized.info["speeds"]))  # that a unit of work takes on the mean executor
     expected = [3 * 1.25e8 * 1 * seconds * 8.55 / 2, 3 * 1.25e8 * 2 * seconds * 11.4 / 3]
     assert sized.jobs["data_size"].to_list() == pytest.approx(expected)  # ratio x speed x edges x mean run time
+    executors = Executors([1.0, 2.0], transfer_speed=5.0)
+    wfformat.write(tmp_path / "placed.json", small, reference_speed=2.85, executors=executors)
+    assert run("--trace", tmp_path / "placed.json")["run"]["transfer_speed"] == 5.0
+    outcome = desim("run", "dag", "--trace", tmp_path / "placed.json", "--transfer-speed", "7")
+    assert outcome.status == 2 and "--transfer-speed: got 7.0, but" in outcome.err
     for name, message in (("tpcc", "no such file or generated workload"), ("x.swf", "suffix"), ("x.json", "x.json")):
         outcome = desim("run", "dag", "--trace", name)
         assert outcome.status == 2

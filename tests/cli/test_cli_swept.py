@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from command_line import Desim
 
+from desim.cli.compare import Compare
+from desim.cli.options import command_with_options
 from desim.cli.swept import points_of
-from desim.scenario import system_of
 
 SMALL = ["--agents", "fcfs,easy", "--jobs", "60", "--cores", "32", "--workers", "1", "--seeds", "2"]
 
@@ -31,7 +32,7 @@ SMALL = ["--agents", "fcfs,easy", "--jobs", "60", "--cores", "32", "--workers", 
 )
 def test_what_is_swept(problem: str, line: str, values: list[dict[str, str]]) -> None:
     """Numbers, choices and names of problems' options; not what takes commas itself."""
-    points = points_of(line.split(), system_of(problem).options)
+    points = points_of(line.split(), command_with_options(Compare, problem))
     assert [point.values for point in points] == values
     for point in points:
         assert all(point.arguments[point.arguments.index("--seeds") + 1] == "3" for _ in point.values if "3" in line)

@@ -96,8 +96,9 @@ def test_the_mask_is_what_the_cluster_accepts(seed: int, window: tuple[int, int]
         mask = encoder_now.encode(observation)["action_mask"].tolist()
         shown = naive_window(*window, observation.queue.row.tolist())
         shown += [None] * (len(mask) - 1 - len(shown))
-        assert encoder_now.is_forced(observation) == (sum(mask) == 1)
-        assert (mask[-1], encoder_now.decode(observation, len(mask) - 1)) == (1, (None, True))
+        assert encoder_now.is_forced(observation) == (sum(mask[:-1]) == 0)
+        waits = observation.can_wait or not any(mask[:-1])
+        assert (mask[-1], encoder_now.decode(observation, len(mask) - 1)) == (waits, (None, waits))
         for slot, row in enumerate(shown):
             answer, valid = encoder_now.decode(observation, slot)
             assert valid == bool(mask[slot])

@@ -126,4 +126,4 @@ def test_the_tables_that_open_a_page_follow_from_the_tables_beside_it(name: str)
     assert opening.claims and opening.rules
     for block in opening.blocks():
         text = block.folded if isinstance(block, Table) and block.folded else documented(block)
-        assert text in page, "write the page again: desim experiment report"
+        assert text in page, "write the page again: desim reproduce PAPER --report"

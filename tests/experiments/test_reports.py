@@ -355,12 +355,12 @@ def test_any_text_stays_itself_in_the_documentation(tmp_path_factory: pytest.Tem
 def test_all_papers_are_listed_with_their_studies(capsys: pytest.CaptureFixture[str]) -> None:
     families = plugins.experiment_families()
     assert list(families) == ["dbf", "lachesis", "ogasched", "openb", "osdec"]
-    assert main(["experiment", "list", "--json"]) == 0
+    assert main(["reproduce", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     for name, family in families.items():
         assert list(listed[name]["experiments"]) == list(family.modules)
         assert all(re.fullmatch(r"[A-Z].*\.", text) for text in listed[name]["experiments"].values())
-    assert main(["experiment", "list", "osdec"]) == 0
+    assert main(["reproduce", "osdec", "--list"]) == 0
     printed = capsys.readouterr().out
     assert "osdec table1" in printed
     assert "lachesis" not in printed
@@ -369,12 +369,12 @@ def test_all_papers_are_listed_with_their_studies(capsys: pytest.CaptureFixture[
 def test_study_is_run_with_its_own_options_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "lachesis"
     places = ["--out", str(out / "figure6"), "--store", str(out / "runs")]
-    assert main(["experiment", "run", "lachesis", "figure6", "--quick", *places]) == 0
-    assert main(["experiment", "report", "lachesis", "--out", str(out), "--page", str(tmp_path / "page.rst")]) == 0
+    assert main(["reproduce", "lachesis", "figure6", "--quick", *places]) == 0
+    assert main(["reproduce", "lachesis", "--report", "--out", str(out), "--page", str(tmp_path / "page.rst")]) == 0
     assert "LACHESIS" in (out / "report.html").read_text()
     assert (tmp_path / "page" / "figure6-figure6_lachesis.png").exists()
     capsys.readouterr()
-    assert main(["experiment", "run", "lachesis", "figure7", "--help"]) == 0
+    assert main(["reproduce", "lachesis", "figure7", "--help"]) == 0
     assert "--ccr" in capsys.readouterr().out
     wanted = ["--quick", "--only", "figure6", "--jobs", "1", "--out", str(tmp_path)]
     assert main(["reproduce", "lachesis", *wanted]) == 0
@@ -404,12 +404,14 @@ def test_reproduce_runs_all_papers_each_in_its_own_directory(
         ),
         (["reproduce", "osdec", "--only", "table9"], "no experiment table9: osdec has table1"),
         (
-            ["experiment", "run", "osdec", "table9"],
+            ["reproduce", "osdec", "table9"],
             "unknown experiment 'table9' of osdec (did you mean 'table4'?); expected one of table1",
         ),
-        (["experiment", "run", "nothing", "table1"], "unknown paper 'nothing'"),
-        (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has results in nowhere"),
-        (["experiment", "status"], "PAPER and --store are missing"),
+        (["reproduce", "nothing", "table1"], "unknown paper 'nothing'"),
+        (["reproduce", "osdec", "--json"], "--json: has no effect without --list or --status"),
+        (["reproduce", "osdec", "--page", "x.rst"], "--page: has no effect without --report"),
+        (["reproduce", "osdec", "--report", "--out", "nowhere"], "no experiment of osdec has results in nowhere"),
+        (["reproduce", "--status"], "PAPER and --store are missing"),
     ],
 )
 def test_unknown_names_are_refused_with_those_that_there_are(

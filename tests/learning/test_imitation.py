@@ -75,7 +75,7 @@ class TestWhileActing:
 
     def test_a_cloned_agent_does_as_the_rule_does(self) -> None:
         config = SplitWindowConfig(8, 4, hidden=(32, 16))
-        episodes = TraceEpisodes([TRACE], 32, num_jobs=150)
+        episodes = TraceEpisodes([TRACE], 32, num_jobs=150, arrivals="open")
         make = partial(BatchEnv, episodes, 32, window=(8, 4), num_jobs=150, skip_forced=True)
         learner = learner_of(config.policy(np.random.default_rng(0)))
         collect = partial(collector(8, make=make).collect, learner.policy, 100)
@@ -225,7 +225,7 @@ class TestFromNotes:
             clone(learner_of(bandit_policy()), *shown(0), improbability)
 
 
-EPISODES = TraceEpisodes([TRACE], 32, num_jobs=60)
+EPISODES = TraceEpisodes([TRACE], 32, num_jobs=60, arrivals="open")
 
 
 def batch_env() -> BatchEnv:

@@ -22,7 +22,7 @@ import desim
 from desim.agents.batch import EASYBackfilling, create
 from desim.agents.learning import pretrained
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchCluster
+from desim.problems.batch import BatchCluster, Job, Workload
 from desim.problems.dag import DagCluster, Executors, from_networkx
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
 from desim.sweep import recording
@@ -264,6 +264,20 @@ def test_classes_of_a_notebook(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert first.endswith("False, False] [0.0, 0.0]")
 
 
+def test_tables_of_stored_runs(tmp_path: Path) -> None:
+    def stored(out: Path) -> set[str]:
+        desim.simulate(BatchCluster(lublin.generate(20, 16, seed=0), 16), create("fcfs"), out=out)
+        desim.Result.load(out)
+        return {str(path) for path in out.rglob("*") if path.is_file()}
+
+    files = stored(tmp_path / "earlier")
+    with recording.recording() as heard:
+        assert not stored(tmp_path / "own") & heard.used()["files"].keys()  # what a run has written is its own
+        assert len(desim.Result.load(tmp_path / "earlier").jobs) == 20
+    assert any(path.endswith(".parquet") for path in files)
+    assert files <= heard.used()["files"].keys()
+
+
 def test_identities() -> None:
     pairs: list[tuple[Any, Any]] = [
         ([1, 2], (1, 2)), ({1, 2}, {1, 3}), (np.ones(2), np.ones(2, int)), (np.ones(4), np.ones((2, 2))),
@@ -279,3 +293,11 @@ def test_identities() -> None:
     assert identity_of(BatchCluster(jobs, 16)) == identity_of(pickle.loads(pickle.dumps(BatchCluster(jobs, 16))))
     with Path(__file__).open() as file:
         assert identity_of(file) != identity_of(file)  # the contents of an open file are unknown
+
+
+def test_workloads_of_equal_content_are_the_same() -> None:
+    """However their columns are encoded: a part of a log knows names that none of its jobs has."""
+    every = Workload.of([Job(number, float(number), 1, 1.0, 1.0, queue=name) for number, name in enumerate("bacac")])
+    part, anew = every[1:], Workload.of(list(every)[1:])
+    assert identity_of(part) == identity_of(anew) != identity_of(every)
+    assert identity_of(part) != identity_of(anew.with_columns(queue=["c", "c", "a", "c"]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -12,8 +14,11 @@ import pytest
 
 from desim import plugins
 from desim.exceptions import DesimError
-from desim.problem import kinds
-from desim.problems.dag import Job
+from desim.problem import Problem, kinds
+from desim.problems.batch import BatchCluster
+from desim.problems.dag import DagCluster, Job, TaskCluster
+from desim.problems.deferrable import DeferrableCluster
+from desim.problems.multiserver import MultiServerCluster, MultiSlotCluster
 from desim.scenario import system_of
 from desim.sweep.identity import identity_of
 from desim.sweep.options import options_of
@@ -22,16 +27,22 @@ from desim.workloads.dag.registry import write
 LOG = "; MaxProcs: 8\n" + "".join(
     f"{number} {number} -1 50 4 -1 -1 4 60 9 1 {number % 2} 5 -1 -1 -1 -1 -1\n" for number in range(1, 9)
 )
+TABLE = "submission_time,requested_cores,requested_time,run_time,group,user\n" + "".join(
+    f"{number},4,60,50,{number % 3},{number % 2}\n" for number in range(1, 9)
+)
 SHOP = "2 2\n0 3 1 2\n1 4 0 1\n"
 #: Settings in which all options are tried; FILE is written by the test.
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("batch", {"jobs": 20, "cores": 64}),
     ("batch", {"jobs": 20, "nodes": "8x8"}),
     ("batch", {"trace": "log.swf"}),
+    ("batch", {"trace": "table.csv", "cores": 8}),
+    ("batch", {"trace": "batsim.json"}),
     ("batch", {"jobs": 20, "mean_time_to_failure": 9e5, "mean_time_to_repair": 1e3}),
     ("dag", {"jobs": 3}),
     ("dag", {"jobs": 3, "tasks": True}),
     ("dag", {"jobs": 3, "links": "bus"}),
+    ("dag", {"jobs": 3, "mean_time_to_failure": 99.0, "mean_time_to_repair": 9.0}),
     ("dag", {"trace": "workflow.json", "executors": 4}),
     ("dag", {"trace": "shop.jsp"}),
     *(("deferrable", {"workload": name, "slots": 60}) for name in ("default", "fluctuating")),
@@ -41,6 +52,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 TEXTS: dict[str, list[Any]] = {
     "trace": ["log.swf"],
     "nodes": ["2x8"],
+    "columns": ["requested_time=run_time"],
     "attributes": ["group"],
     "cycle": ["arrival", "event", "60"],
     "predictor": ["user-average", "oracle"],
@@ -51,8 +63,8 @@ TEXTS: dict[str, list[Any]] = {
     "workload": ["core-2"],
 }
 TEXTS["set"] = [("slack=3",), ("arrival_phase=0.3",), ("capacity_phase=0.3",), ("capacity_swing=0.2",)]
-#: What says only what is the default there.
-SAME = {("dependencies", "drop"), ("plan_ahead", "no")}
+#: What says only what is the default there, or decides about jobs that these files do not have.
+SAME = {("dependencies", "drop"), ("plan_ahead", "no"), ("unknown_profile", "drop"), ("allow_disconnected", False)}
 
 
 def leaves(options: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
@@ -109,6 +121,10 @@ def test_every_option_has_an_effect_or_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("log.swf").write_text(LOG)
     Path("shop.jsp").write_text(SHOP)
+    Path("table.csv").write_text(TABLE)
+    jobs = [{"id": number, "subtime": number, "res": 1, "walltime": 9, "profile": "p"} for number in range(1, 5)]
+    profiles = {"p": {"type": "delay", "delay": 5}}
+    Path("batsim.json").write_text(json.dumps({"nb_res": 8, "jobs": jobs, "profiles": profiles}))
     write("workflow.json", Job(1, [2.0, 3.0, 4.0], [(0, 1, 5.0), (0, 2, 6.0)], names=["a", "b", "c"]))
     base = options_of(system_of(problem).options, given)
     plain = digest(problem, base)
@@ -126,6 +142,24 @@ def test_every_option_has_an_effect_or_is_refused(
             if found == plain and (given.get("trace"), path[-1]) != ("shop.jsp", "transfer_speed"):
                 silent.append((path[-1], other))
     assert not silent
+
+
+GIVEN_OTHERWISE = {
+    "batch": {"num_cores", "infeasible", "ask_when_empty", "parts", "processes"},
+    "dag": {"processes"},
+    "deferrable": {"jobs", "num_slots", "resources", "processes"},
+    "multiserver": {"rewards", "arrivals", "gang", "processes"},
+}
+"""Arguments of clusters that are objects, come from a workload, or belong to own agents."""
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [BatchCluster, DagCluster, TaskCluster, DeferrableCluster, MultiServerCluster, MultiSlotCluster],
+)
+def test_arguments_of_clusters_are_options(cluster: type[Problem]) -> None:
+    options = {path[-1] for path, _, _ in leaves(system_of(cluster.name).options())}
+    assert signature(cluster).parameters.keys() - options <= GIVEN_OTHERWISE[cluster.name]
 
 
 def test_the_settings_are_of_all_problems() -> None:

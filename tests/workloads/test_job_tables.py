@@ -74,14 +74,14 @@ def test_structured_arrays() -> None:
 
 def test_names_of_ones_own() -> None:
     columns = renamed(requested_number_of_resources="ncpus", run_time="elapsed") | {"run_time": [1.0, 1.0]}
-    trace = job_table.jobs_from(columns, names={"requested_cores": "ncpus", "run_time": "elapsed"})
+    trace = job_table.jobs_from(columns, columns={"requested_cores": "ncpus", "run_time": "elapsed"})
     assert trace.jobs == JOBS
     with pytest.raises(
-        InvalidConfiguration, match=r"^names: got 'cores', expected keys among job_id, submission_time, "
+        InvalidConfiguration, match=r"^columns: got 'cores', expected keys among job_id, submission_time, "
     ):
-        job_table.jobs_from(columns, names={"cores": "ncpus"})
-    assert refusal(lambda: job_table.jobs_from(columns, names={"run_time": "gone"})) == (
-        "table: has no column gone, which names maps to run_time"
+        job_table.jobs_from(columns, columns={"cores": "ncpus"})
+    assert refusal(lambda: job_table.jobs_from(columns, columns={"run_time": "gone"})) == (
+        "table: has no column gone, which columns maps to run_time"
     )
 
 
@@ -157,7 +157,7 @@ def test_dates_in_text(put: Put) -> None:
     rows = ["2017-09-04 10:30:41,1,5", "2017-09-04T10:30:51Z,2,5", "2017-09-04 12:30:51.5+02:00,3,5"]
     path = put("\n".join(["timestamp,num_gpus,duration", *rows]), "log.csv")
     names = {"submission_time": "timestamp", "requested_cores": "num_gpus", "run_time": "duration"}
-    trace = job_table.read(path, names=names, shift=True)
+    trace = job_table.read(path, columns=names, shift=True)
     assert [job.submission_time for job in trace] == [0.0, 10.0, 10.5]
     path = put("subtime,cores,runtime\n2017-13-04,1,5\n", "log.csv")
     assert refusal(lambda: job_table.read(path)) == (
@@ -173,7 +173,7 @@ def test_dates_in_text(put: Put) -> None:
 def test_philly() -> None:
     """A table of another site in one call: its sums are those of the description of the data."""
     names = {"submission_time": "timestamp", "requested_cores": "num_gpus", "run_time": "duration"}
-    trace = job_table.read(data("gpu/philly.csv.gz"), names=names, shift=True)
+    trace = job_table.read(data("gpu/philly.csv.gz"), columns=names, shift=True)
     assert trace.report.headline() == "82,247 rows: 82,247 jobs, 0 dropped; columns not read: gpu_time, cluster"
     assert sum(job.requested_cores * job.run_time for job in trace) / 3_600 == pytest.approx(978_078.47, abs=0.01)
     assert sum(job.requested_cores == 128 for job in trace) == 3

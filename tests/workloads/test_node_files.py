@@ -109,10 +109,10 @@ def test_columns_become_requests(put: Put) -> None:
 def test_cores_of_all_tasks_and_names_of_ones_own() -> None:
     table = {"t": [0, 1], "n": [6, 8], "r": [10, 10], "k": [2, 1], "m": ["1K", 7]}
     names = {"submission_time": "t", "requested_cores": "n", "run_time": "r", "tasks": "k", "memory": "m"}
-    jobs = job_table.jobs_from(table, names=names, requests=True).jobs
+    jobs = job_table.jobs_from(table, columns=names, requests=True).jobs
     assert [job.request for job in jobs if isinstance(job, Job)] == [Request(2, 3, 1024), Request(1, 8, 7)]
     odd = table | {"k": [4, 1]}
-    told = refusal(lambda: job_table.jobs_from(odd, names=names, requests=True))
+    told = refusal(lambda: job_table.jobs_from(odd, columns=names, requests=True))
     assert told == "table: row 0: cores: got 6 for all tasks, expected a multiple of the 4 tasks"
 
 

@@ -69,7 +69,7 @@ def test_tables_in_memory(make: Any) -> None:
         3: Dependency((1,)),
         2: Dependency((1,)),
     }
-    named = job_table.jobs_from(columns(needs=["1", "", ""]), names={"after": "needs"})
+    named = job_table.jobs_from(columns(needs=["1", "", ""]), columns={"after": "needs"})
     assert field_of(named, "after") == {3: Dependency((1,))}
 
 

@@ -121,7 +121,7 @@ class _Table:
 def jobs_from(
     table: TableLike | Mapping[str, Sequence[Any]] | NDArray[Any],
     *,
-    names: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
     num_cores: int | None = None,
     requests: bool = False,
     attributes: Collection[str] = (),
@@ -133,7 +133,7 @@ def jobs_from(
     ----------
     table : data frame, mapping of str to sequence, or structured array
         Data frame of polars, pandas or any other type with ``columns`` and access by name; or columns by name.
-    names : mapping of str to str, optional
+    columns : mapping of str to str, optional
         Names of the columns in this table, by the fields of a job and ``waiting_time`` or ``starting_time``, for
         example ``{"requested_cores": "ncpus"}``.
     num_cores : int, optional
@@ -157,7 +157,7 @@ def jobs_from(
         If a column is missing, a cell has an invalid value, or no row is a usable job; the message
         names column and row.
     InvalidConfiguration
-        If an option is out of range, or `names` has a key that is not a field of a job.
+        If an option is out of range, or `columns` has a key that is not a field of a job.
 
     Examples
     --------
@@ -170,14 +170,14 @@ def jobs_from(
     """
     header = TraceHeader() if num_cores is None else TraceHeader(fields={"nb_res": str(num_cores)})
     return _trace(
-        _Table("table", _columns_of(table), header=header), names, options, requests=requests, attributes=attributes
+        _Table("table", _columns_of(table), header=header), columns, options, requests=requests, attributes=attributes
     )
 
 
 def read(
     path: Pathish,
     *,
-    names: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
     requests: bool = False,
     attributes: Collection[str] = (),
     **options: Unpack[TraceOptions],
@@ -189,7 +189,7 @@ def read(
     path : str or path-like
         Parquet file; or, if its name ends in ``.csv`` or ``.csv.gz``, text with column names in the first line and
         cells separated by commas, semicolons or tabs.
-    names : mapping of str to str, optional
+    columns : mapping of str to str, optional
         Names of the columns in this file, see `jobs_from`.
     requests : bool
         Whether jobs request tasks on nodes, see :mod:`desim.workloads.batch.requests`.
@@ -211,11 +211,11 @@ def read(
         If the file cannot be read, lacks a column, has cells that are not finite numbers, or has no usable job; the
         message names file, column and row.
     InvalidConfiguration
-        If an option is out of range, or `names` has a key that is not a field of a job.
+        If an option is out of range, or `columns` has a key that is not a field of a job.
     """
     source = os.fspath(path)
     table = _read_text(source) if _is_text(source) else _read_parquet(source)
-    return _trace(table, names, options, requests=requests, attributes=attributes)
+    return _trace(table, columns, options, requests=requests, attributes=attributes)
 
 
 def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> None:
@@ -397,9 +397,9 @@ def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:
     """Return the names of the columns by content."""
     for what, name in names.items():
         if what not in _NAMES:
-            raise InvalidConfiguration(f"names: got {what!r}, expected keys among {', '.join(_NAMES)}")
+            raise InvalidConfiguration(f"columns: got {what!r}, expected keys among {', '.join(_NAMES)}")
         if name not in table.columns:
-            raise WorkloadError(f"{table.source}: has no column {name}, which names maps to {what}")
+            raise WorkloadError(f"{table.source}: has no column {name}, which columns maps to {what}")
     found = found_columns(table.columns, names, _NAMES)
     missing = [" or ".join(_NAMES[what]) for what in _NEEDED if what not in found]
     if missing:

@@ -81,7 +81,7 @@ def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
     InvalidConfiguration
         If an option is out of range.
     """
-    trace = job_table.read(path, names=_NAMES, requests=True, **({"shift": True} | options))
+    trace = job_table.read(path, columns=_NAMES, requests=True, **({"shift": True} | options))
     requests = list(map(_request, trace.jobs["requested_cores"].tolist()))
     return replace(trace, jobs=trace.jobs.with_columns(request=requests), nodes=tuple(machines()))
 

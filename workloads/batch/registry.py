@@ -13,8 +13,7 @@ from numpy.random import Generator
 
 from desim.checks import check_choice, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import Job, Node
-from desim.problems.batch import Workload as JobColumns
+from desim.problems.batch import Job, Node, Workload
 from desim.problems.batch.nodes import NodeTable
 from desim.problems.batch.parts import has_dependencies
 from desim.workloads.batch import batsim, cerit, closed_loop, job_table, lublin, node_file, philly, swf
@@ -26,7 +25,7 @@ from desim.workloads.batch.transform import rescale_load, thin
 from desim.workloads.catalogue import entries, located
 from desim.workloads.files import Pathish
 
-__all__ = ["Workload", "descriptions", "draw", "load", "read", "tells_nodes", "texts", "write"]
+__all__ = ["LoadedWorkload", "descriptions", "draw", "load", "read", "tells_nodes", "texts", "write"]
 
 _GENERATED = "lublin"
 Dependencies = Literal["drop", "keep", "users", "sequential"]
@@ -94,7 +93,7 @@ def draw(rng: Generator, *, num_jobs: int = 10_000, num_cores: int = 256, load: 
 
 
 @dataclass(frozen=True)
-class Workload:
+class LoadedWorkload:
     """Workload to simulate.
 
     Parameters
@@ -156,7 +155,9 @@ def load(
     users: int | None = None,
     moldable: float | None = None,
     attributes: Collection[str] = (),
-) -> Workload:
+    columns: Mapping[str, str] | None = None,
+    unknown_profile: batsim.UnknownProfile = "error",
+) -> LoadedWorkload:
     """Generate or read a workload.
 
     Parameters
@@ -194,10 +195,14 @@ def load(
         `desim.workloads.batch.moldable`. By default, jobs are not moldable.
     attributes : collection of str
         Further columns of a job table, or fields of a Standard Workload Format log, to keep as attributes of jobs.
+    columns : mapping of str to str, optional
+        Names of the columns of a job table by what they hold, see `desim.workloads.batch.job_table.read`.
+    unknown_profile : {"error", "drop"}
+        What happens to jobs of a Batsim workload that have no known run time.
 
     Returns
     -------
-    Workload
+    LoadedWorkload
         Jobs, cores, nodes, dependencies and repair report.
 
     Raises
@@ -216,11 +221,14 @@ def load(
     stretched = load if check_choice("load_by", load_by, ("time", "thinning")) == "time" else None
     source = located(source)
     table, reader = _resolved(source, nodes)
-    if attributes and (source == _GENERATED or stream or reader or _suffix(source) == ".json"):
-        raise InvalidConfiguration(
-            f"attributes: got {', '.join(attributes)}, but only job tables and Standard Workload Format logs that are "
-            "read as a whole have further columns"
-        )
+    further = _reader_options(
+        source,
+        is_special=stream or reader is not None,
+        attributes=attributes,
+        columns=columns,
+        unknown_profile=None if unknown_profile == "error" else unknown_profile,
+        dependencies=dependencies == "keep",
+    )
     if table is not None and num_cores not in (None, table.num_cores):
         raise InvalidConfiguration(
             f"num_cores: got {num_cores}, but the nodes have {table.num_cores} cores; try without num_cores"
@@ -232,10 +240,6 @@ def load(
     else:
         if overestimate != 1:
             raise InvalidConfiguration(f"overestimate: got {overestimate!r}, but {source} has its own requested times")
-        links = dependencies == "keep" and _READERS.get(_suffix(source), swf.read) is swf.read
-        further: dict[str, Any] = ({"attributes": attributes} if attributes else {}) | (
-            {"dependencies": True} if links else {}
-        )
         workload = _read(
             source, num_jobs, num_cores, stretched, stream=stream, table=table, reader=reader, further=further
         )
@@ -255,12 +259,44 @@ def load(
         others = "a generated workload has none" if workload.trace is None else "a stream reads none"
         what = f"{os.fspath(source)} states none" if isinstance(workload.trace, Trace) else others
         raise InvalidConfiguration(f"dependencies: got 'keep', but {what}; try 'drop'")
-    elif dependencies == "drop" and isinstance(workload.jobs, JobColumns):
+    elif dependencies == "drop" and isinstance(workload.jobs, Workload):
         workload = replace(workload, jobs=workload.jobs.with_columns(after=None))
     return workload if moldable is None else _molded(workload, moldable)
 
 
-def _thinned(workload: Workload, load: float | None, rng: Generator, *, stream: bool) -> Workload:
+#: Options of readers that a user gives, and the readers that have each.
+_OPTIONS: Mapping[str, tuple[Callable[..., Trace], ...]] = {
+    "attributes": (job_table.read, swf.read),
+    "columns": (job_table.read,),
+    "unknown_profile": (batsim.read,),
+}
+
+
+def _reader_options(source: Pathish, *, is_special: bool, dependencies: bool, **given: Any) -> dict[str, Any]:
+    """Return the given options of the reader of a file; refuse those that it does not have."""
+    read = None if source == _GENERATED or is_special else _READERS.get(_suffix(source), swf.read)
+    found = {name: value for name, value in given.items() if value}
+    for name, value in found.items():
+        if read not in _OPTIONS[name]:
+            formats = " and ".join(_FORMATS[reader] for reader in _OPTIONS[name])
+            raise InvalidConfiguration(f"{name}: got {_shown(value)}, but only {formats} read as a whole have that")
+    return found | ({"dependencies": True} if dependencies and read is swf.read else {})
+
+
+_FORMATS = {
+    swf.read: "Standard Workload Format logs",
+    job_table.read: "job tables",
+    batsim.read: "Batsim workloads",
+}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={column}" for name, column in value.items())
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def _thinned(workload: LoadedWorkload, load: float | None, rng: Generator, *, stream: bool) -> LoadedWorkload:
     """Return a workload without some of its jobs."""
     if load is None or stream or workload.num_cores is None:
         raise InvalidConfiguration(
@@ -270,7 +306,7 @@ def _thinned(workload: Workload, load: float | None, rng: Generator, *, stream: 
     return replace(workload, jobs=jobs, num_jobs=len(jobs))
 
 
-def _dealt(workload: Workload, users: int, seed: int, *, stream: bool) -> Workload:
+def _dealt(workload: LoadedWorkload, users: int, seed: int, *, stream: bool) -> LoadedWorkload:
     """Return a workload whose jobs are assigned to users at random."""
     if workload.trace is not None or stream:
         raise InvalidConfiguration(f"users: got {users!r}, but only generated jobs without stream can be assigned")
@@ -278,7 +314,9 @@ def _dealt(workload: Workload, users: int, seed: int, *, stream: bool) -> Worklo
     return replace(workload, jobs=dealt)
 
 
-def _closed(workload: Workload, session_gap: float, *, load: float | None, stream: bool, sequential: bool) -> Workload:
+def _closed(
+    workload: LoadedWorkload, session_gap: float, *, load: float | None, stream: bool, sequential: bool
+) -> LoadedWorkload:
     """Return a workload whose users wait for their own earlier jobs."""
     what = "sequential" if sequential else "users"
     if stream:
@@ -293,7 +331,7 @@ def _closed(workload: Workload, session_gap: float, *, load: float | None, strea
     return replace(workload, jobs=jobs)
 
 
-def _molded(workload: Workload, sigma: float) -> Workload:
+def _molded(workload: LoadedWorkload, sigma: float) -> LoadedWorkload:
     """Return a workload whose jobs have several sizes."""
     if workload.num_cores is None or workload.nodes or isinstance(workload.trace, SWFStream):
         raise InvalidConfiguration(
@@ -304,13 +342,13 @@ def _molded(workload: Workload, sigma: float) -> Workload:
 
 def _generated(
     num_jobs: int | None, num_cores: int | None, seed: int, load: float | None, overestimate: float, *, stream: bool
-) -> Workload:
+) -> LoadedWorkload:
     """Return jobs generated by the Lublin-Feitelson model."""
     count = _DEFAULT_JOBS if num_jobs is None else num_jobs
     size = _DEFAULT_CORES if num_cores is None else num_cores
     drawn = _Drawn(count, size, seed, load, overestimate)
     iter(drawn)  # raises for wrong arguments here rather than in the simulation
-    return Workload(_GENERATED, drawn if stream else list(drawn), size, count)
+    return LoadedWorkload(_GENERATED, drawn if stream else list(drawn), size, count)
 
 
 def _read(
@@ -323,7 +361,7 @@ def _read(
     table: NodeTable | None,
     reader: Callable[..., Trace] | None,
     further: Mapping[str, Any],
-) -> Workload:
+) -> LoadedWorkload:
     """Return the jobs of a file; if nodes are given, check every request against them."""
     if num_cores is not None:
         check_int("num_cores", num_cores, least=1)
@@ -352,7 +390,7 @@ def _read(
                 f"load: {source} does not state the cores of the machine, which define a load; try num_cores"
             )
         jobs = rescale_load(jobs, cores, load)
-    return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes)
+    return LoadedWorkload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes)
 
 
 def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
@@ -402,13 +440,13 @@ def tells_nodes(source: Pathish) -> bool:
     return _reader_with_nodes(source) is not None
 
 
-def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None) -> Workload:
+def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None) -> LoadedWorkload:
     if _suffix(source) != ".swf":
         raise InvalidConfiguration(f"{source}: cannot be streamed; only Standard Workload Format files can")
     if load is not None:
         raise InvalidConfiguration(f"load: got {load!r}, but a streamed file cannot be rescaled; try without stream")
     opened = swf.stream(source, max_jobs=num_jobs)
-    return Workload(Path(source).name, opened, opened.num_cores if num_cores is None else num_cores, None, opened)
+    return LoadedWorkload(Path(source).name, opened, opened.num_cores if num_cores is None else num_cores, None, opened)
 
 
 def read(path: Pathish, *, max_jobs: int | None = None) -> Trace:

@@ -240,7 +240,7 @@ def read(path: Pathish, **options: Any) -> Job:
     return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)
 
 
-def read_all(path: Pathish, *, report: WorkflowReport | None = None) -> list[Job]:
+def read_all(path: Pathish, *, report: WorkflowReport | None = None, allow_disconnected: bool = True) -> list[Job]:
     """Read all jobs of a file: the one of a workflow, or those of a job shop (``.jsp``).
 
     Parameters
@@ -249,6 +249,8 @@ def read_all(path: Pathish, *, report: WorkflowReport | None = None) -> list[Job
         File of any known format.
     report : WorkflowReport, optional
         Report to complete, of a workflow.
+    allow_disconnected : bool
+        Whether a workflow may have several components.
 
     Returns
     -------
@@ -262,7 +264,11 @@ def read_all(path: Pathish, *, report: WorkflowReport | None = None) -> list[Job
     WorkloadError
         If the file does not exist, cannot be read, or has invalid content.
     """
-    return jobshop.read(path)[0] if _suffix(path) == _JOB_SHOP else [read(path, report=report)]
+    if _suffix(path) == _JOB_SHOP:
+        if not allow_disconnected:
+            raise InvalidConfiguration("allow_disconnected: got False, but it applies only to workflows, not job shops")
+        return jobshop.read(path)[0]
+    return [read(path, report=report, allow_disconnected=allow_disconnected)]
 
 
 def _suffix(path: Pathish) -> str:

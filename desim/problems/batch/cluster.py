@@ -26,7 +26,7 @@ from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.executions import NO_PAST, PastExecutions
 from desim.problems.batch.job import Job, Start, StartPreempting, StartWithSize, WaitForCores, WaitUntil, check_job
-from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeAllocations, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
@@ -148,6 +148,7 @@ class BatchCluster(FailingCluster, Problem):
         Request,
         CompiledRequest,
         NodeAllocation,
+        NodeAllocations,
     )
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
@@ -243,6 +244,14 @@ class BatchCluster(FailingCluster, Problem):
             description |= part.describe()
         return description | describe_predictor(as_predictor(self.predictor)) | self.resources.describe()
 
+    def features(self) -> dict[str, str]:
+        """Return the features that not every agent takes into account, by name, with what other agents do."""
+        found = {"preemption": "preempts no job"} if any(part.name == "preemption" for part in self.parts) else {}
+        columns = getattr(self.jobs, "columns", None)  # of a Workload
+        known = self.jobs if columns is None and isinstance(self.jobs, Sequence) else ()
+        is_moldable = "sizes" in (columns or ()) or any(getattr(job, "sizes", ()) for job in known)
+        return found | ({"moldable": "starts jobs in their first size"} if is_moldable else {})
+
     def hear(self, agent: Any) -> None:
         """Call an agent's methods ``on_submit``, ``on_start`` and ``on_end``, if it has them, as events happen.
 
@@ -278,7 +287,7 @@ class BatchCluster(FailingCluster, Problem):
         tables = self.simulation.records.tables
         self.resources = self.resources.begun(tables)
         self.failures = self.resources.failures
-        self._state = BatchState(self.env, self.resources)
+        self._state = BatchState(self.env, self.resources, self.can_wait)
         # rows and jobs that arrived while a cycle was open, which does not show them
         self._inbox: deque[tuple[int, Job]] = deque()
         self._num_arrived = 0  # the row of the next job
@@ -334,6 +343,11 @@ class BatchCluster(FailingCluster, Problem):
         """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
         is_due = any(part.is_due() for part in self.parts)
         return not (self._state.running or is_due or self._wakes or self._is_planned)
+
+    def can_wait(self) -> bool:
+        """Return whether anything may still happen if no job starts at this decision, see :class:`BatchObservation`."""
+        is_due = bool(self._inbox) or self._is_missed or not self.is_idle()
+        return is_due or any(process.is_alive for process in self.foreground)
 
     def tables(self) -> dict[str, Table]:
         """Return the tables of a run, those of custom parts included; large clusters use smaller chunks of jobs."""

@@ -176,7 +176,8 @@ class WindowEncoder:
     """Base class of the encoders of a split window, which defines their actions.
 
     Action i from 0 to S - 1 starts the job in slot i. Action S (Fwd in the paper) ends the scheduling cycle, and so
-    does an infeasible action.
+    does an infeasible action. Action S is infeasible if a job can start and nothing else can happen any more, see
+    :attr:`BatchObservation.can_wait <desim.problems.batch.BatchObservation.can_wait>`.
 
     Parameters
     ----------
@@ -290,17 +291,29 @@ class WindowEncoder:
             return allowed_beside_oldest(observation, positions, cores, times)
         return cores <= observation.free_cores
 
-    def mask(self, possible: NDArray[np.bool_]) -> NDArray[np.int8]:
+    def may_wait(self, observation: BatchObservation) -> bool:
+        """Return whether waiting is feasible: something may still happen, or no job in the window can start.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            Observation of a decision.
+        """
+        return observation.can_wait or self.is_forced(observation)
+
+    def mask(self, observation: BatchObservation, possible: NDArray[np.bool_]) -> NDArray[np.int8]:
         """Return the action mask, shape (S + 1,).
 
         Parameters
         ----------
+        observation : BatchObservation
+            Observation of a decision.
         possible : array of bool, shape (min(L, M),)
             Whether each job in the window may start.
         """
         mask = np.zeros(self.slots + 1, np.int8)
         mask[: len(possible)] = possible
-        mask[-1] = 1
+        mask[-1] = observation.can_wait or not possible.any()
         return mask
 
     def decode(self, observation: BatchObservation, action: Any) -> tuple[int | None, bool]:
@@ -325,7 +338,7 @@ class WindowEncoder:
         """
         slot = check_action(action, self.slots + 1)
         if slot == self.slots:
-            return None, True
+            return None, self.may_wait(observation)
         queue = observation.queue
         position = self.window.position(slot, len(queue)) if slot < self.window.size else None
         if position is None:
@@ -473,7 +486,7 @@ class FeatureEncoder(WindowEncoder):
         return {
             "jobs": np.ascontiguousarray(rows.T),
             "cluster": np.array(cluster, np.float32),
-            ACTION_MASK: self.mask(fits),
+            ACTION_MASK: self.mask(observation, fits),
         }
 
     @staticmethod
@@ -500,7 +513,7 @@ class FeatureEncoder(WindowEncoder):
         mask, width = into[ACTION_MASK], fits.shape[1]
         mask[:, :width] = fits
         mask[:, width:-1] = 0
-        mask[:, -1] = 1
+        mask[:, -1] = [one.can_wait for one in seen] | ~fits.any(axis=1)
 
 
 def _remaining(ends: NDArray[np.float64], time: float) -> NDArray[np.float64]:
@@ -595,7 +608,7 @@ class FlatEncoder(WindowEncoder):
         shown[:, 1] = queue.requested_time[positions] / self.longest_time
         shown[:, 2] = (observation.time - queue.submission_time[positions]) / self.longest_wait
         np.minimum(shown, 1.0, out=shown)
-        mask = self.mask(cores <= observation.free_cores)
+        mask = self.mask(observation, cores <= observation.free_cores)
         return {"cores": self._cores(observation), "jobs": jobs, ACTION_MASK: mask}
 
     def _cores(self, observation: BatchObservation) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

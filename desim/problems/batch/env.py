@@ -50,9 +50,9 @@ class TraceEpisodes:
         Number of cores of the cluster; omit it with ``nodes``.
     num_jobs : int
         Number of jobs per episode, at least 1.
-    arrivals : {"open", "closed"}
-        Open: jobs keep arriving, and the episode is truncated at the num_jobs-th start. Closed: exactly num_jobs jobs
-        arrive, and the episode ends when all of them have ended.
+    arrivals : {"closed", "open"}
+        Closed: exactly num_jobs jobs arrive, and the episode ends when all of them have ended. Open: jobs keep
+        arriving, and the episode is truncated at the num_jobs-th start.
     **cluster
         Other arguments of :class:`~desim.problems.batch.BatchCluster`, such as ``nodes``.
 
@@ -68,7 +68,7 @@ class TraceEpisodes:
         num_cores: int | None = None,
         *,
         num_jobs: int = 1_000,
-        arrivals: Literal["open", "closed"] = "open",
+        arrivals: Literal["open", "closed"] = "closed",
         **cluster: Any,
     ) -> None:
         if num_jobs < 1:
@@ -405,8 +405,8 @@ class BatchEnv(SchedulingEnv):
         Reward, or the name of one in :data:`REWARDS`.
     num_jobs : int
         Number of jobs per episode.
-    arrivals : {"open", "closed"}
-        Whether jobs keep arriving until num_jobs have been started, or num_jobs arrive and all are run to the end.
+    arrivals : {"closed", "open"}
+        Whether num_jobs jobs arrive and all are run to the end, or jobs keep arriving until num_jobs have been started.
     until : float
         Time in seconds at which an episode is truncated.
     max_decisions : int, optional
@@ -417,6 +417,8 @@ class BatchEnv(SchedulingEnv):
     reserve_after : float
         Seconds of waiting after which the oldest queued job gets a reservation: jobs that would delay it are then
         infeasible. For ``"features"`` only.
+    render_mode : {"ansi", "rgb_array"}, optional
+        What ``render`` returns, see :class:`~desim.envs.SchedulingEnv`.
     workload_seed : int
         Seed of the default jobs.
 
@@ -440,10 +442,11 @@ class BatchEnv(SchedulingEnv):
         observation: str | Encoder = "features",
         reward: str | Reward = "waiting",
         num_jobs: int = 1_000,
-        arrivals: Literal["open", "closed"] = "open",
+        arrivals: Literal["open", "closed"] = "closed",
         until: float = math.inf,
         max_decisions: int | None = None,
         skip_forced: bool = False,
+        render_mode: str | None = None,
         reserve_after: float = math.inf,
         workload_seed: int = 0,
     ) -> None:
@@ -466,7 +469,6 @@ class BatchEnv(SchedulingEnv):
             jobs = TraceEpisodes([jobs], num_cores, num_jobs=num_jobs, arrivals=arrivals, **machine)
         elif placement is not None:
             raise InvalidConfiguration("placement: needs a trace; a function in jobs chooses the placement itself")
-        self._workload = jobs
         self.windows = _windows(window)
         slots = max(one.size for one in self.windows)
         if isinstance(observation, str):
@@ -480,12 +482,13 @@ class BatchEnv(SchedulingEnv):
                 action=action,
             )
         super().__init__(
-            self._episode,
+            jobs,
             observation,
             make_reward(reward),
             until=until,
             max_decisions=20 * num_jobs if max_decisions is None else max_decisions,
             skip_forced=skip_forced,
+            render_mode=render_mode,
         )
         self._sees_nodes = isinstance(self.encoder, NodeFeatureEncoder)
         self._spares = (
@@ -513,11 +516,12 @@ class BatchEnv(SchedulingEnv):
             self.reward.on_decision(answer)
         return None
 
-    def _episode(self, rng: np.random.Generator) -> Problem:
+    def next_problem(self) -> Problem:
         """Return the problem of an episode; with several windows, choose one."""
+        rng = self.np_random
         if len(self.windows) > 1:
             self.encoder.window = self.windows[int(rng.integers(len(self.windows)))]  # type: ignore[attr-defined]
-        problem = self._workload(rng)
+        problem = super().next_problem()
         if (problem.describe()["resources"] == "nodes") != self._sees_nodes and isinstance(self.encoder, WindowEncoder):
             raise InvalidConfiguration(
                 "nodes: given to the environment, but the problem of this episode has none"

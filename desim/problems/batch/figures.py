@@ -454,9 +454,16 @@ def _workload(result: Result) -> dict[str, float]:
         run_time.max().alias("run time, maximum (s)"),
         (cores * run_time).filter(pl.col("status") != "rejected").sum().alias("cores x run time, sum (core-{})"),
     )
-    values = numbers.cast(pl.Float64).fill_null(float("nan")).row(0, named=True)
-    room = result.info["num_cores"] * values["first to last submission ({})"]
-    return values | {"offered load": values["cores x run time, sum (core-{})"] / room if room else float("nan")}
+    return numbers.cast(pl.Float64).fill_null(float("nan")).row(0, named=True) | _realized(result)
+
+
+def _realized(result: Result) -> dict[str, float]:
+    """Return the offered load of a run and the capacity of its cluster."""
+    cores, run_time, submission = map(pl.col, ("requested_number_of_resources", "run_time", "submission_time"))
+    work = result.jobs.filter(pl.col("status") != "rejected").select((cores * run_time).sum()).item()
+    span = result.jobs.select((submission.max() - submission.min()).fill_null(0.0)).item()
+    capacity = float(result.info["num_cores"])
+    return {"offered load": work / (capacity * span) if span else float("nan"), "capacity (cores)": capacity}
 
 
 def _in_force(result: Result) -> list[str]:
@@ -490,6 +497,7 @@ FIGURES = {
 }
 WORDS = ReportText(
     workload=_workload,
+    realized=_realized,
     size=lambda result: ("cores", int(result.info["num_cores"])),
     in_force=_in_force,
     left_behind={"queued": "jobs_queued", "running": "jobs_running", "lost": "jobs_lost"},

@@ -515,13 +515,12 @@ class InspectorEnv(SchedulingEnv):
         self.improvement = Improvement(alone, reward, floor=floor, by_larger=released)
         if not callable(jobs):
             jobs = TraceEpisodes([jobs], num_cores, num_jobs=num_jobs, arrivals="closed")
-        self._sequences = jobs
         encoder = ReleasedEncoder if released else InspectionEncoder
-        super().__init__(self._next_problem, encoder(self.inspection), self.improvement)
+        super().__init__(jobs, encoder(self.inspection), self.improvement)
 
-    def _next_problem(self, rng: np.random.Generator) -> Problem:
+    def next_problem(self) -> Problem:
         """Return the problem of a sequence, and keep it for the base policy."""
-        self._problem = problem = self._sequences(rng)
+        self._problem = problem = super().next_problem()
         problem.check_replayable()
         self.inspection.reset()
         return problem

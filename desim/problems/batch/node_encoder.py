@@ -219,7 +219,7 @@ class NodeFeatureEncoder(WindowEncoder):
             "eligible": eligible,
             "room": of_rows,
             "cluster": np.array(cluster, np.float32),
-            ACTION_MASK: self._mask_of(shown),
+            ACTION_MASK: self._mask_of(seen, shown),
         }
 
     def _view(self, observation: BatchObservation) -> NodeView:
@@ -227,15 +227,15 @@ class NodeFeatureEncoder(WindowEncoder):
             raise InvalidConfiguration("observation: the cluster has counted cores, but this encoder shows nodes")
         return observation.nodes
 
-    def _mask_of(self, shown: _Shown) -> NDArray[np.int8]:
+    def _mask_of(self, seen: BatchObservation, shown: _Shown) -> NDArray[np.int8]:
         """Return the mask of feasible actions."""
         if not self.names_nodes:
-            return self.mask(shown.fits)
+            return self.mask(seen, shown.fits)
         mask = np.zeros(self.slots * self.num_rows + 1, np.int8)
         table = mask[:-1].reshape(self.slots, self.num_rows)
         count, num_nodes = shown.counts.shape
         table[:count, :num_nodes] = (shown.counts > 0) & shown.fits[:, None]
-        mask[-1] = 1
+        mask[-1] = seen.can_wait or not mask.any()
         return mask
 
     def _describe_jobs(self, seen: BatchObservation, shown: _Shown, nodes: _Nodes, into: Floats) -> None:
@@ -304,7 +304,7 @@ class NodeFeatureEncoder(WindowEncoder):
         last = self.slots * (self.num_rows if self.names_nodes else 1)
         number = check_action(action, last + 1)
         if number == last:
-            return None, True
+            return None, self.may_wait(observation)
         slot, node = divmod(number, self.num_rows) if self.names_nodes else (number, 0)
         position = self.window.position(slot, len(queue)) if slot < self.window.size else None
         if position is None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 
 from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.cores import core_set
 from desim.problems.batch.job import Job
 from desim.problems.batch.request import GPU, Request, fault_of_amounts
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.reservations import AdvanceReservation
 
-__all__ = ["GPU", "CompiledRequest", "Node", "NodeAllocation", "NodeTable", "Request", "run_time_on"]
+__all__ = ["GPU", "CompiledRequest", "Node", "NodeAllocation", "NodeAllocations", "NodeTable", "Request", "run_time_on"]
 
 CORES, MEMORY = "cores", "memory"
 """Resources that every node has, in column order; resources named by users follow."""
@@ -150,6 +152,8 @@ class CompiledRequest:
         Maximum number of tasks per node.
     single : CompiledRequest
         The same request with one task; as many tasks of both fit on a node.
+    only_cores : bool
+        Whether a task needs nothing but cores: a node fits if it is eligible and enough of its cores are free.
     """
 
     def __init__(self, request: Request, table: NodeTable, passes: tuple[int, ...] = ()) -> None:
@@ -173,8 +177,23 @@ class CompiledRequest:
         self.eligible = table.eligible(request)
         self.most = request.tasks_per_node or np.iinfo(np.int64).max
         self.exclusive = request.exclusive
+        self.only_cores = len(self.needed) == 1 and not (whole or self.share or self.exclusive)
+        self._allocations: dict[int, list[NodeAllocation]] = {}
         self._amounts_of: dict[int, tuple[int, ...]] = {}
         self.single = self if self.tasks == 1 else table.compile(replace(request, tasks=1), passes)
+
+    @cached_property
+    def node_set(self) -> int:
+        """The eligible nodes as a bit set."""
+        return core_set(self.eligible.nonzero()[0].tolist())
+
+    def allocations(self, tasks: int) -> list[NodeAllocation]:
+        """Return the allocation of some tasks that request only cores, on each node."""
+        found = self.single._allocations.get(tasks)  # shared by all requests for such tasks
+        if found is None:
+            amounts, nodes = self.amounts_of(tasks), range(len(self.eligible))
+            found = self.single._allocations[tasks] = [NodeAllocation(node, tasks, amounts, ()) for node in nodes]
+        return found
 
     def amounts_of(self, tasks: int) -> tuple[int, ...]:
         """Return the amounts of each resource that some tasks need on a node."""
@@ -203,6 +222,21 @@ class NodeAllocation(NamedTuple):
     tasks: int
     amounts: tuple[int, ...]
     gpus: tuple[tuple[int, int], ...]
+
+
+class NodeAllocations(tuple[NodeAllocation, ...]):
+    """Allocation of a job that requests only cores, as made for its request.
+
+    Attributes
+    ----------
+    request : CompiledRequest
+        Request for which it was made.
+    by_cores : dict of int to int
+        Nodes by the number of cores allocated on each, as bit sets.
+    """
+
+    request: CompiledRequest
+    by_cores: dict[int, int]
 
 
 class NodeTable:
@@ -298,6 +332,23 @@ class NodeTable:
     def numbers(self) -> dict[str, int]:
         """Numbers of the nodes by name."""
         return {node.name: number for number, node in enumerate(self.nodes)}
+
+    @cached_property
+    def core_sets(self) -> list[int]:
+        """Cores of each node, as bit sets."""
+        return [((1 << node.cores) - 1) << first for first, node in zip(self.first_core, self.nodes, strict=True)]
+
+    @cached_property
+    def _digits(self) -> dict[int, str]:
+        """Binary digits of the cores of a node by the digit of the node; empty if nodes differ in cores."""
+        alike = len({node.cores for node in self.nodes}) == 1
+        return {ord(digit): digit * self.nodes[0].cores for digit in "01"} if alike else {}
+
+    def cores_of(self, nodes: int) -> int:
+        """Return the cores of nodes; both are bit sets."""
+        if self._digits:
+            return int(f"{nodes:b}".translate(self._digits), 2)
+        return reduce(or_, (cores for node, cores in enumerate(self.core_sets) if nodes >> node & 1), 0)
 
     @property
     def num_cores(self) -> int:

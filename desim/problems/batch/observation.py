@@ -6,7 +6,7 @@ Views are valid until the decision is answered; copy arrays that you need for lo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -387,6 +387,8 @@ class BatchState:
         Environment, which provides the current time.
     resources : Resources
         Cores or nodes of the cluster.
+    can_wait : callable
+        Returns whether anything may still happen if no job starts now.
 
     Attributes
     ----------
@@ -419,6 +421,7 @@ class BatchState:
         "announced",
         "attributes",
         "borrowed",
+        "can_wait",
         "env",
         "parts",
         "predictions",
@@ -434,8 +437,9 @@ class BatchState:
         "usages",
     )
 
-    def __init__(self, env: simpy.Environment, resources: Resources) -> None:
+    def __init__(self, env: simpy.Environment, resources: Resources, can_wait: Callable[[], bool]) -> None:
         self.env = env
+        self.can_wait = can_wait
         self.resources = resources
         self.queued: dict[int, Job] = FlatDict()
         self.running: dict[int, Execution] = {}
@@ -588,6 +592,15 @@ class BatchObservation:
     def time(self) -> float:
         """Current time in seconds."""
         return self._state.env.now
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether anything may still happen if no job starts now: a job may end or arrive, or a reservation may begin.
+
+        If not, an agent that starts nothing ends the run and leaves the queue behind. As for the end of a run,
+        processes in the background, such as random failures, do not count.
+        """
+        return bool(self._state.running) or self._state.can_wait()
 
     @property
     def free_cores(self) -> int:

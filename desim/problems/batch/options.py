@@ -64,6 +64,10 @@ class WorkloadOptions:
     attributes: Annotated[str | None, arg(metavar="NAME,...", help_behavior_hint="(default: none)")] = None
     """Further columns of a job table, or fields of a log (requested_memory, group, executable), to keep as attributes
     of jobs: limits can group jobs by them, agents see them, and results contain them."""
+    columns: Annotated[str | None, arg(metavar="NAME=COLUMN,...", help_behavior_hint="(default: known names)")] = None
+    """Columns of a job table by what they hold, e.g. run_time=Elapsed,requested_cores=NCPUS."""
+    unknown_profile: Literal["error", "drop"] = "error"
+    """What happens to jobs of a Batsim workload that have no known run time."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,7 @@ class BatchSystem(SeededProblemSpec):
         size = f"{whole.size}; {how_many(len(windows), 'window')} of {length}"
         return replace(whole, size=size, num_windows=len(windows), window_of=window_of)
 
-    def _instance(self, options: BatchOptions, workload: plugins.Workload) -> ProblemInstance:
+    def _instance(self, options: BatchOptions, workload: plugins.LoadedWorkload) -> ProblemInstance:
         problem = cluster(workload, options.system, options.site)
         assert workload.num_cores is not None, "load_workload refuses a machine of unknown size"
         report = workload.report
@@ -237,8 +241,9 @@ class BatchSystem(SeededProblemSpec):
             del system["cycle"]  # so that stored runs from before the option keep their identity
         if system["predictor"] == "request":
             del system["predictor"]
-        if workload["attributes"] is None:
-            del workload["attributes"]
+        for name in ("attributes", "columns", "unknown_profile"):
+            if workload[name] == getattr(WorkloadOptions, name):
+                del workload[name]
         if workload["load_by"] == "time":
             del workload["load_by"]
         nodes = workload.pop("nodes")
@@ -262,7 +267,7 @@ SYSTEM = BatchSystem()
 
 def load_workload(
     options: WorkloadOptions, site: SiteOptions | None = None, *, stream: bool = False
-) -> plugins.Workload:
+) -> plugins.LoadedWorkload:
     """Return the workload that the options describe, generated or read.
 
     Parameters
@@ -276,7 +281,7 @@ def load_workload(
 
     Returns
     -------
-    Workload
+    LoadedWorkload
         Workload with a known number of cores.
 
     Raises
@@ -290,10 +295,14 @@ def load_workload(
     machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
     if options.attributes is not None:
         machine["attributes"] = tuple(filter(None, map(str.strip, options.attributes.split(","))))
+    if options.columns is not None:
+        machine["columns"] = _pairs(options.columns)
+    if options.unknown_profile != "error":
+        machine["unknown_profile"] = options.unknown_profile
     for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
-    workload: plugins.Workload = provider.load(
+    workload: plugins.LoadedWorkload = provider.load(
         options.trace,
         num_jobs=options.jobs,
         num_cores=options.cores,
@@ -311,7 +320,16 @@ def load_workload(
     return workload
 
 
-def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:
+def _pairs(text: str) -> dict[str, str]:
+    """Return the columns by what they hold."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    found = {name.strip(): column.strip() for name, _, column in pairs}
+    if not found or len(found) < len(pairs) or not all(name and column for name, column in found.items()):
+        raise InvalidConfiguration(f"--columns: got {text!r}, expected NAME=COLUMN,..., each name once")
+    return found
+
+
+def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:
     """Return the cluster with its jobs.
 
     Parameters
@@ -339,18 +357,10 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
         raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")
-    if not outages and options.on_outage != SystemOptions.on_outage:
-        raise InvalidConfiguration(
-            f"--on-outage: got {options.on_outage}, but it has no effect without --mean-time-to-failure"
-        )
-    if not outages and site.qos is None and site.checkpoint_interval is not None:
-        raise InvalidConfiguration(
-            "--checkpoint-interval: has no effect if nothing interrupts jobs; give --mean-time-to-failure or --qos"
-        )
     arguments: dict[str, Any] = {"jobs": workload.jobs}
     for settings in reversed(gathered("settings", "options")):  # QOS levels before limits, which may be by QOS
         arguments |= settings(site, workload, arguments["jobs"])
-    return BatchCluster(
+    found = BatchCluster(
         num_cores=None if nodes else workload.num_cores,
         **({"nodes": nodes, "placement": options.placement} if nodes else {}),
         **arguments,
@@ -362,6 +372,15 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         predictor=options.predictor,
         processes=outages,
     )
+    if not outages and options.on_outage != SystemOptions.on_outage:
+        raise InvalidConfiguration(
+            f"--on-outage: got {options.on_outage}, but it has no effect without --mean-time-to-failure"
+        )
+    if not outages and site.qos is None and site.checkpoint_interval is not None:
+        raise InvalidConfiguration(
+            "--checkpoint-interval: has no effect if nothing interrupts jobs; give --mean-time-to-failure or --qos"
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -376,7 +395,7 @@ class _Part:
     nodes: Sequence[Any]
 
 
-def _windows(options: BatchOptions, workload: plugins.Workload) -> list[Workload]:
+def _windows(options: BatchOptions, workload: plugins.LoadedWorkload) -> list[Workload]:
     """Return the windows that the options ask for."""
     split, sample = options.windows.split, options.windows.sample
     if (split is None) == (sample is None):
@@ -403,7 +422,7 @@ def _windows(options: BatchOptions, workload: plugins.Workload) -> list[Workload
     )
 
 
-def _in_advance(workload: plugins.Workload) -> Sequence[Job]:
+def _in_advance(workload: plugins.LoadedWorkload) -> Sequence[Job]:
     """Return the jobs if they are known in advance."""
     return workload.jobs if isinstance(workload.jobs, Sequence) else ()
 
@@ -415,7 +434,7 @@ def _for_run(problem: BatchCluster, agent: Agent) -> BatchCluster:
     return problem
 
 
-def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
+def _decided(workload: plugins.LoadedWorkload, site: SiteOptions) -> tuple[str, ...]:
     """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
     times = ("submission_time",) if has_dependencies(_in_advance(workload)) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()

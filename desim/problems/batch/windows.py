@@ -142,7 +142,7 @@ def cut(
     starts, ends = edges[:-1], edges[1:]  # a window ends exactly where the next one starts
     if sample is not None:
         check_int("sample", sample, least=1)
-        apart = size.value if sample <= most else 0.0  # windows overlap only where there is no room for so many
+        apart = size.value if sample <= most else 0.0  # windows overlap only if they do not fit otherwise
         spare = room - size.value - apart * (sample - 1)
         drawn = np.random.default_rng(seed).random(sample) * (spare + size.in_jobs)
         starts = begin + np.sort(np.floor(drawn)) + apart * np.arange(sample)

@@ -394,7 +394,7 @@ class Workload(Sequence[Job]):
             Length of the measured interval: seconds, or a text such as ``"12h"``, ``"7d"`` or ``"2000jobs"``. Jobs
             submitted at the same time are never separated.
         sample : int, optional
-            Number of windows at random places; they overlap only if there is no room for so many. By default, windows
+            Number of windows at random places; they overlap only if they do not fit otherwise. By default, windows
             follow each other from the beginning, and what remains behind the last whole one is left out.
         seed : int
             Seed of the places of a sample.
@@ -436,6 +436,8 @@ class Workload(Sequence[Job]):
         if self.window is not None:
             found.update(repr(self.window).encode())
         return found.hexdigest()
+
+    __content_digest__ = digest  # the identity of a workload among runs
 
     def __eq__(self, other: object) -> bool:
         """Return whether another workload or sequence has the same jobs."""

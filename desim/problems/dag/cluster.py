@@ -24,7 +24,7 @@ from desim.problems.dag.job import Job, TaskTimes
 from desim.problems.dag.observation import Assign, DagObservation, explain
 from desim.problems.dag.state import Copy, InputTransfer, JobState, Setting
 from desim.processes.arrivals import Arrivals
-from desim.processes.outages import FailingCluster, FailureCounts
+from desim.processes.outages import FailingCluster, FailureCounts, random_outages
 
 __all__ = ["DagCluster"]
 
@@ -104,6 +104,8 @@ class DagCluster(FailingCluster, Problem):
         "repair",
     )
 
+    _planned_end: float | None = None  # end of the plan at the last assignment
+
     def __init__(
         self,
         jobs: Iterable[Job],
@@ -146,7 +148,18 @@ class DagCluster(FailingCluster, Problem):
             "transfers": self.transfers,
             "outages_lose_data": self.outages_lose_data,
             "links": None if self.links is None else self.links.describe(),
+        } | ({} if self._planned_end is None else {"planned_end": self._planned_end})
+
+    def features(self) -> dict[str, str]:
+        """Return the features that not every agent takes into account, by name, with what other agents do."""
+        known = self.jobs if isinstance(self.jobs, list | tuple) else ()
+        outages = any(getattr(process, "__module__", "") == random_outages.__module__ for process in self.processes)
+        found = {
+            "links": (self.links is not None, "expects each transfer as if it were alone"),
+            "outages": (outages, "plans as if executors never failed"),
+            "arrivals": (len({job.submission_time for job in known}) > 1, "plans only the jobs that have arrived"),
         }
+        return {name: text for name, (is_there, text) in found.items() if is_there}
 
     def for_agent(self, agent: Any) -> Self:
         """Return the configuration for the run of an agent, which decides whether nodes are planned ahead."""
@@ -207,6 +220,9 @@ class DagCluster(FailingCluster, Problem):
             if not goes_on:
                 break
             self._carry_out(single)
+        if goes_on and self.plan_ahead:
+            ends = self._plan.available[self._plan.available < np.inf]
+            self._planned_end = float(ends.max(initial=self.env.now))
         if goes_on and self._ready:
             self._decision.request()
         else:

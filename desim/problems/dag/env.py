@@ -397,6 +397,8 @@ class DagEnv(SchedulingEnv):
         Number of decisions after which an episode is truncated.
     skip_forced : bool
         Whether to skip decisions while all executors are down.
+    render_mode : {"ansi", "rgb_array"}, optional
+        What ``render`` returns, see :class:`~desim.envs.SchedulingEnv`.
     workload_seed : int
         Seed of the default executors.
 
@@ -421,6 +423,7 @@ class DagEnv(SchedulingEnv):
         until: float = math.inf,
         max_decisions: int | None = None,
         skip_forced: bool = False,
+        render_mode: str | None = None,
         workload_seed: int = 0,
     ) -> None:
         if workload is None:
@@ -438,6 +441,7 @@ class DagEnv(SchedulingEnv):
             until=until,
             max_decisions=max_decisions,
             skip_forced=skip_forced,
+            render_mode=render_mode,
         )
 
 

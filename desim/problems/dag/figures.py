@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -562,7 +563,41 @@ def _workload(result: Result) -> dict[str, float]:
         pl.col("work").sum().alias("work, sum"),
         pl.col("data_size").sum().alias("data, sum"),
     )
-    return numbers.cast(pl.Float64).fill_null(float("nan")).row(0, named=True)
+    return numbers.cast(pl.Float64).fill_null(float("nan")).row(0, named=True) | _realized(result)
+
+
+def _realized(result: Result) -> dict[str, float]:
+    """Return load, ratio of communication to computation, and speeds of a run: means over executors, or pairs of them.
+
+    The ratio is the mean transfer time of an edge over the mean run time of a node, as in the paper on HEFT.
+    """
+    info, nodes, jobs, channels = result.info, result.table("nodes"), result.jobs, result.table("channels")
+    speeds = np.array(info["speeds"])
+    own = pl.col("run_times").list.eval(pl.element().filter(pl.element().is_finite())).list.mean()
+    seconds = pl.coalesce(own, pl.col("work") * float(np.mean(1.0 / speeds)))
+    run, edges = nodes.select(seconds.mean()).item(), jobs["num_edges"].sum()
+    unit, latency = channels.select((1.0 / pl.col("transfer_speed")).mean(), pl.col("latency").mean()).row(0)
+    span = (jobs["submission_time"].max() or 0.0) - (jobs["submission_time"].min() or 0.0)  # type: ignore[operator]
+    found = {
+        "offered load": nodes.select(seconds.sum()).item() / (len(speeds) * span) if span else math.nan,
+        "communication-to-computation ratio": math.nan,
+        "transfer speed": 1.0 / unit if unit else math.nan,
+        "capacity (work per s)": float(speeds.sum()),
+    }
+    if unit is not None and edges and run:
+        transfer = unit * jobs["data_size"].sum() / edges + latency
+        found["communication-to-computation ratio"] = transfer / run
+    links = info["links"]
+    return found if links is None else found | {"bandwidth of a link": float(np.mean(links["bandwidths"]))}
+
+
+def _in_force(result: Result) -> list[str]:
+    """Return the planned makespan beside the actual one, of agents that plan ahead."""
+    first, last = result.jobs["submission_time"].min(), result.jobs["finish_time"].max()
+    planned = result.info.get("planned_end")
+    if planned is None or first is None or last is None or result.jobs["finish_time"].null_count():
+        return []
+    return [f"Makespan: planned {planned - first:,.6g} s at the last assignment, actual {last - first:,.6g} s."]
 
 
 FIGURES = {
@@ -579,6 +614,8 @@ FIGURES = {
 }
 WORDS = ReportText(
     workload=_workload,
+    realized=_realized,
+    in_force=_in_force,
     size=lambda result: ("executors", int(result.info["num_executors"])),
     left_behind={"running": "jobs_running", "queued": "jobs_queued"},
     of_finished_jobs=("turnaround_time", "waiting_time", "job_slr", "makespan", "speedup", "slr", "gap_to_lower_bound"),

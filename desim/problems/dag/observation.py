@@ -79,6 +79,11 @@ class DagObservation:
         self.num_revealed = 0
         self._plan = plan
 
+    def __repr__(self) -> str:
+        """Return a summary of the state."""
+        up = np.count_nonzero(self.available_times < np.inf)
+        return f"DagObservation(time={self.time}, jobs={len(self.jobs)}, ready={len(self.ready)}, executors_up={up})"
+
     @property
     def available_times(self) -> NDArray[np.float64]:
         """Time at which each executor will have run all its assigned copies, in seconds; at least the current time.

@@ -35,6 +35,8 @@ class DagOptions:
     or tpch for generated queries like those of TPC-H."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20; files: each once)")] = None
     """Number of jobs, sampled from the queries or files."""
+    allow_disconnected: bool = True
+    """Read workflows of several components, too."""
     executors: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10, or those a file states)")] = (
         None
     )
@@ -45,7 +47,7 @@ class DagOptions:
     """Communication-to-computation ratio to which data sizes are generated: mean transfer time between two executors,
     divided by mean run time on the executors (for tpch at transfer speed 1: run time at 2.85 GHz, as in LACHESIS)."""
     transfer_speed: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: 1; files: 1.25e8)")] = None
-    """Units of data per second between two executors (bytes per second for files)."""
+    """Units of data per second between two executors (bytes per second for files); refused if files state executors."""
     seed: Seed = 0
     """Seed of all random numbers: executors, jobs, data sizes, submissions, outages."""
     plan_ahead: Literal["auto", "yes", "no"] = "auto"
@@ -68,6 +70,8 @@ class DagOptions:
     """Mean time until an executor fails, in seconds; each executor fails at random."""
     mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
     """Mean time to repair of an executor, in seconds."""
+    outages_lose_data: bool = True
+    """Lose the results that an executor holds when it fails."""
     until: Until = None
     """Time at which the run ends, in seconds."""
 
@@ -91,7 +95,9 @@ class DagSystem(SeededProblemSpec):
         if not options.tasks and options.moving_delay != DagOptions.moving_delay:
             raise InvalidConfiguration("--moving-delay: has no effect without --tasks")
         is_read = options.trace != GENERATED
-        templates, report = _read(options.trace) if is_read else (None, None)
+        if not options.allow_disconnected and not is_read:
+            raise InvalidConfiguration("--no-allow-disconnected: has no effect without workflow files")
+        templates, report = _read(options) if is_read else (None, None)
         usual: dict[str, Any] = (
             {"transfer_speed": BYTES_PER_SECOND} if is_read else {"jobs": 20, "ccr": 0.5, "transfer_speed": 1.0}
         )
@@ -100,6 +106,11 @@ class DagSystem(SeededProblemSpec):
         if options.links != "none" and options.bandwidth is None:
             known = replace(known, bandwidth=known.transfer_speed)
         stated = _stated_executors(options.trace) if is_read else None
+        if stated is not None and options.transfer_speed not in (None, BYTES_PER_SECOND):
+            raise InvalidConfiguration(
+                f"--transfer-speed: got {options.transfer_speed}, but {options.trace} states executors and transfer "
+                "speeds; try without it"
+            )
         if stated is not None and options.executors not in (None, stated.num_executors):
             raise InvalidConfiguration(
                 f"--executors: got {options.executors}, but {options.trace} states its {stated.num_executors} executors"
@@ -146,17 +157,22 @@ class DagSystem(SeededProblemSpec):
         """Return the values that identify a run: a path stands for the content of its file."""
         files = [] if options.trace == GENERATED else options.trace.split(",")
         source = [Path(plugins.catalogue().located(file.strip())) for file in files] or options.trace
-        return asdict(options) | {"trace": source}
+        found = asdict(options) | {"trace": source}
+        for name in ("allow_disconnected", "outages_lose_data"):  # runs stored before keep their identity
+            if found[name]:
+                del found[name]
+        return found
 
 
 SYSTEM = DagSystem()
 
 
-def _read(trace: str) -> tuple[list[Job], plugins.RepairReport | None]:
+def _read(options: DagOptions) -> tuple[list[Job], plugins.RepairReport | None]:
     """Return the jobs of files, and the report of their readers if it counts anything."""
-    provider = plugins.workload_provider("dag", trace)
-    report = provider.WorkflowReport()
-    jobs = [job for part in trace.split(",") for job in provider.read_all(part.strip(), report=report)]
+    provider = plugins.workload_provider("dag", options.trace)
+    report, given = provider.WorkflowReport(), options.allow_disconnected
+    parts = [part.strip() for part in options.trace.split(",")]
+    jobs = [job for part in parts for job in provider.read_all(part, report=report, allow_disconnected=given)]
     return jobs, report if report.counts else None
 
 
@@ -175,8 +191,11 @@ def _cluster(jobs: Sequence[Job], executors: Executors, options: DagOptions, age
     shared: dict[str, Any] = {
         "plan_ahead": {"auto": None, "yes": True, "no": False}[options.plan_ahead],
         "transfers": options.transfers,
+        "outages_lose_data": options.outages_lose_data,
         "processes": failures(options.mean_time_to_failure, options.mean_time_to_repair),
     }
+    if not options.outages_lose_data and not shared["processes"]:
+        raise InvalidConfiguration("--no-outages-lose-data: has no effect without --mean-time-to-failure")
     if options.tasks:
         if options.links != "none":
             raise InvalidConfiguration(f"links: got {options.links!r}, expected 'none' with tasks")

@@ -37,6 +37,7 @@ INFO = (
     Column("num_executors", "integer", "number of executors of the cluster", least=1),
     Column("speeds", "floats", "speed of each executor, work per second"),
     Column("plan_ahead", "boolean", "whether nodes may be assigned before their parents have finished"),
+    Column("planned_end", "float", "end of the plan at the last assignment", unit="s", optional=True),
     Column("transfers", "text", "event at which transfers may begin", values=("when_finished", "when_assigned")),
     Column("outages_lose_data", "boolean", "whether an executor that fails loses the results that it holds"),
 )

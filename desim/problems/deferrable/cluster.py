@@ -165,6 +165,10 @@ class DeferrableCluster(SlottedProblem):
             "real_time": self.real_time,
         }
 
+    def features(self) -> dict[str, str]:
+        """Return the features that not every agent takes into account, by name, with what other agents do."""
+        return {} if self.eviction == "never" else {"eviction": "plans as if no job were evicted"}
+
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:

@@ -76,7 +76,7 @@ class DeferrableEnv(SchedulingEnv):
         Treatment of the first job that does not fit, see :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
     reward : {"paper", "utilization"} or Reward
         Name of a reward, or a custom reward.
-    until, max_decisions, skip_forced : float, int, bool
+    until, max_decisions, skip_forced, render_mode : float, int, bool, str
         As for :class:`~desim.envs.SchedulingEnv`; a decision is forced if no job can start.
 
     Raises
@@ -86,6 +86,8 @@ class DeferrableEnv(SchedulingEnv):
     MissingDependency
         If the package for the default workload is not installed.
     """
+
+    picture = "capacity"  # a Gantt chart shows the first jobs only
 
     def __init__(
         self,
@@ -100,6 +102,7 @@ class DeferrableEnv(SchedulingEnv):
         until: float = math.inf,
         max_decisions: int | None = None,
         skip_forced: bool = False,
+        render_mode: str | None = None,
     ) -> None:
         if workload is None:
             workload = partial(_drawn, plugins.episode_workload("deferrable"))
@@ -113,6 +116,7 @@ class DeferrableEnv(SchedulingEnv):
             until=until,
             max_decisions=max_decisions,
             skip_forced=skip_forced,
+            render_mode=render_mode,
         )
 
 

@@ -598,10 +598,21 @@ def _workload(result: Result) -> dict[str, float]:
         (pl.col("latest_start") - pl.col("earliest_start") + 1).mean().alias("window, mean (slots)"),
         (request * duration).sum().alias(f"{first} x duration, sum"),
     )
-    slots = result.table("slots").select(
-        pl.len().alias("slots"), pl.col(f"capacity_{first}").mean().alias(f"capacity, mean ({first})")
-    )
-    return pl.concat([numbers, slots], how="horizontal").cast(pl.Float64).fill_null(float("nan")).row(0, named=True)
+    slots = result.table("slots").select(pl.len().alias("slots"))
+    found = pl.concat([numbers, slots], how="horizontal").cast(pl.Float64).fill_null(float("nan"))
+    return found.row(0, named=True) | _realized(result)
+
+
+def _realized(result: Result) -> dict[str, float]:
+    """Return the offered load of a run, by the first resource, and its mean capacity."""
+    first = result.info["resources"][0]
+    work = result.jobs.select((pl.col(f"requested_{first}") * pl.col("requested_time")).sum()).item()
+    capacity = result.table("slots")[f"capacity_{first}"]
+    total = float(capacity.sum())
+    return {
+        "offered load": work / total if total else float("nan"),
+        f"capacity, mean ({first})": total / len(capacity) if len(capacity) else float("nan"),
+    }
 
 
 FIGURES = {
@@ -623,4 +634,5 @@ FIGURES = {
 }
 WORDS = ReportText(
     workload=_workload,
+    realized=_realized,
 )

@@ -95,6 +95,11 @@ class DeferrableObservation:
         self._started: tuple[Floats, int] | None = None
         self._summarized = [DURATION, *range(REQUESTS, REQUESTS + width)]
 
+    def __repr__(self) -> str:
+        """Return a summary of the state."""
+        jobs = ", ".join(f"{name}={len(getattr(self, name))}" for name in ("current", "future", "running"))
+        return f"DeferrableObservation(slot={self.slot}, {jobs}, free={self.free.tolist()})"
+
     @property
     def free(self) -> Floats:
         """Capacity that the running jobs leave; negative if it has fallen below what they hold."""

@@ -120,6 +120,10 @@ class MultiServerCluster(SlottedProblem):
             "record_allocations": self.record_allocations,
         } | ({} if self.enforce_limits else {"enforce_limits": False})
 
+    def features(self) -> dict[str, str]:
+        """Return the features that not every agent takes into account, by name, with what other agents do."""
+        return {} if self.layout.gang is None else {"gangs": "allocates each component alone"}
+
     def tables(self) -> dict[str, Table]:
         """Return the tables, with the names of the graph's ports, nodes and resources."""
         graph = self.rewards.graph

@@ -248,7 +248,7 @@ class MultiServerEnv(SchedulingEnv):
         Name of a reward, or a custom reward.
     num_slots : int
         Length of an episode of the default workload, in slots.
-    until, max_decisions, skip_forced : float, int, bool
+    until, max_decisions, skip_forced, render_mode : float, int, bool, str
         As for :class:`~desim.envs.SchedulingEnv`; a decision is forced if no port has a job.
     workload_seed : int
         Seed of the default system.
@@ -271,6 +271,7 @@ class MultiServerEnv(SchedulingEnv):
         until: float = math.inf,
         max_decisions: int | None = None,
         skip_forced: bool = False,
+        render_mode: str | None = None,
         workload_seed: int = 0,
     ) -> None:
         if workload is None:
@@ -290,6 +291,7 @@ class MultiServerEnv(SchedulingEnv):
             until=until,
             max_decisions=max_decisions,
             skip_forced=skip_forced,
+            render_mode=render_mode,
         )
 
 

@@ -676,7 +676,19 @@ def _workload(result: Result) -> dict[str, float]:
         "channels": float(result.info["num_channels"]),
         "resources": float(len(result.info["resources"])),
         "jobs per slot and port": jobs / (slots * ports) if slots * ports else float("nan"),
-    }
+    } | _realized(result)
+
+
+def _realized(result: Result) -> dict[str, float]:
+    """Return the largest offered load of a resource, requests of all jobs over capacity and slots, and its capacity."""
+    slots = len(result.table("slots"))
+    ports = result.table("ports").select(pl.col("port", "resource").cast(pl.String), "request")
+    jobs = result.jobs.select(pl.col("port").cast(pl.String))
+    asked = dict(jobs.join(ports, on="port").group_by("resource").agg(pl.col("request").sum()).iter_rows())
+    capacity = dict(zip(result.info["resources"], result.info["total_capacity"], strict=True))
+    loads = {name: asked.get(name, 0.0) / (slots * total) for name, total in capacity.items() if slots and total}
+    name = max(loads, key=lambda one: loads[one], default="")
+    return {f"offered load, highest ({name})": loads[name], f"capacity ({name})": capacity[name]} if name else {}
 
 
 FIGURES = {
@@ -693,5 +705,6 @@ FIGURES = {
 }
 WORDS = ReportText(
     workload=_workload,
+    realized=_realized,
     size=lambda result: ("nodes", int(result.info["num_nodes"])),
 )

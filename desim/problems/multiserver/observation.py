@@ -49,6 +49,11 @@ class MultiServerObservation:
         self.capacity: NDArray[np.float64] = graph.capacity
         self._channel_arrived: NDArray[np.bool_] | None = None
 
+    def __repr__(self) -> str:
+        """Return a summary of the state."""
+        jobs = f"{np.count_nonzero(self.arrived)} of {len(self.arrived)}"
+        return f"MultiServerObservation(slot={self.slot}, ports_with_jobs={jobs}, nodes={self.graph.num_nodes})"
+
     @property
     def channel_arrived(self) -> NDArray[np.bool_]:
         """Whether the port of each channel has a job, of shape (num_channels,)."""

@@ -40,6 +40,14 @@ class MultiServerOptions:
     """Probability that a job arrives, per slot and port."""
     work: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: jobs last one slot)")] = None
     """Mean work of jobs that wait and then hold their resources until it is done, in units of reward times slots."""
+    minimum_speed: Annotated[float, arg(metavar="X")] = 0.0
+    """With --work: speed that a job must exceed to start."""
+    longest_service: Annotated[float, arg(metavar="N")] = 10_000.0
+    """With --work: longest duration in slots with which a job may start."""
+    give_up_after: Annotated[int, arg(metavar="N")] = 1_000
+    """With --work: slots after the last arrival in which jobs wait but none runs, until the run ends."""
+    jobs_per_port: Annotated[int, arg(metavar="N")] = 1
+    """Largest number of jobs of a type in a slot; above 1, agents see as many copies of each port."""
     seed: Seed = 0
     """Seed of all random numbers: requests, machines, graph, utilities, arrivals."""
     record_allocations: Annotated[int, arg(metavar="N")] = 1
@@ -50,6 +58,10 @@ class MultiServerOptions:
     """Slot at which the run ends."""
     warm_up_slots: Annotated[int, arg(metavar="N")] = 0
     """Number of initial slots that the metrics ignore."""
+
+
+OF_WORK = ("minimum_speed", "longest_service", "give_up_after")
+"""Options of jobs that hold their resources."""
 
 
 class MultiServerSystem(SeededProblemSpec):
@@ -94,8 +106,9 @@ class MultiServerSystem(SeededProblemSpec):
         """Return the values that identify a run."""
         settings = asdict(options)
         del settings["warm_up_slots"]
-        if options.enforce_limits:  # keeps the identity of runs stored before this option existed
-            del settings["enforce_limits"]
+        for name in ("enforce_limits", "jobs_per_port", *OF_WORK):  # runs stored before keep their identity
+            if settings[name] == getattr(MultiServerOptions, name):
+                del settings[name]
         return settings
 
 
@@ -103,17 +116,16 @@ SYSTEM = MultiServerSystem()
 
 
 def _made(rewards: RewardModel, arrivals: Any, options: MultiServerOptions, agent: Agent | None) -> MultiServerCluster:
+    shared: Any = {"record_allocations": options.record_allocations, "jobs_per_port": options.jobs_per_port}
+    of_work = {name: getattr(options, name) for name in OF_WORK}
     if options.work is None:
-        return MultiServerCluster(
-            rewards,
-            arrivals,
-            record_allocations=options.record_allocations,
-            enforce_limits=options.enforce_limits,
-        )
+        if given := [name for name, value in of_work.items() if value != getattr(MultiServerOptions, name)]:
+            raise InvalidConfiguration(f"--{given[0].replace('_', '-')}: has no effect without --work")
+        return MultiServerCluster(rewards, arrivals, enforce_limits=options.enforce_limits, **shared)
     if not options.enforce_limits:
         raise InvalidConfiguration("enforce_limits: got False with work, expected True, as jobs hold their allocations")
     mean = check_float("work", options.work, above=0)
-    return MultiSlotCluster(rewards, arrivals, partial(_drawn, mean), record_allocations=options.record_allocations)
+    return MultiSlotCluster(rewards, arrivals, partial(_drawn, mean), **of_work, **shared)
 
 
 def _drawn(mean: float, rng: np.random.Generator, port: int) -> float:

@@ -58,7 +58,7 @@ class WeightedSum(Policy):
 def episodes(seeds):
     """Return episodes that are cut from workloads of these seeds."""
     traces = [lublin.generate(1_000, 64, seed, load=1.0, overestimate=5.0) for seed in seeds]
-    return TraceEpisodes(traces, 64, num_jobs=200)
+    return TraceEpisodes(traces, 64, num_jobs=200, arrivals="open")
 
 
 def make_env(chosen):

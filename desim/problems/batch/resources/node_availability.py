@@ -154,11 +154,15 @@ class NodeAvailability:
             usable &= self.jobs == 0
         return usable
 
+    def total(self, shape: CompiledRequest) -> int:
+        """Return how many tasks of a request fit on all nodes together."""
+        return int(self.counts(shape).sum())
+
     def fits(self, shape: CompiledRequest) -> bool:
         """Return whether all tasks of a request fit now."""
         if shape.tasks == 1:
             return bool(self.takes_one(shape).any())
-        return int(self.counts(shape).sum()) >= shape.tasks
+        return self.total(shape) >= shape.tasks
 
     def misfit(self, shape: CompiledRequest) -> str:
         """Return why a request does not fit here."""
@@ -170,7 +174,7 @@ class NodeAvailability:
         for what, amount, there in most:
             if amount > there:
                 return f"a task requests {amount:,} {what}, but eligible nodes have at most {there:,}"
-        room = int(self.counts(shape).sum())
+        room = self.total(shape)
         return f"nodes have room for only {room:,} of its {shape.tasks:,} tasks: {shape.request}"
 
     def place(self, shape: CompiledRequest, policy: PlacementPolicy) -> tuple[NodeAllocation, ...] | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
+from heapq import merge
 from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,8 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import WaitForCores
 from desim.problems.batch.nodes import CompiledRequest, NodeAllocation
 from desim.problems.batch.resources.core_plan import start_until_refused
-from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
+from desim.problems.batch.resources.node_availability import StartOnNodes
+from desim.problems.batch.resources.node_levels import NodeLevels
 
 if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchObservation
@@ -41,31 +44,43 @@ class NodePlan:
         only the reservations in force count.
     """
 
-    start_in_order = start_until_refused
-
     def __init__(self, observation: BatchObservation, *, around_reservations: bool) -> None:
         assert observation.nodes is not None
         self.observation, self.nodes = observation, observation.nodes
-        self.room = observation.nodes.room.copy()
         self.answer: list[Any] = []
         self._around = around_reservations and bool(observation.reservations)
+        self._num_heads = self._head_cores = 0  # the first jobs of the queue, which start but have no place yet
+        self._blocked_cores = 0
         self._requests: list[CompiledRequest] | None = None  # of all queued jobs, once they are needed
-        self._free_cores = observation.free_cores
         self._totals: dict[object, int] = {}  # tasks that fit, by request of one task, until a job starts
         self._failed: set[object] = set()  # requests that did not fit: free resources only shrink
         self._fitting: IntArray | None = None  # last result of fitting(); None after each start
         self._chosen: tuple[int, Place | None] = -1, None  # last position examined and its place, until a job starts
         self._started: dict[int, tuple[float, Place]] = {}  # expected ends and places by position
         self._reserved: tuple[CompiledRequest, float, float] | None = None  # of the reserved job
-        self.shadow = inf
-        self._beyond: NodeAvailability | None = None  # free at the shadow time, beside the reserved job
-        self._beside: NodeAvailability | None = None  # free now and then
+        self.shadow: float | None = None  # when the reserved job starts, once it is known
+        self._spare: float = inf  # at most as many cores are free then, beside the reserved job
+        self._beyond: Any = None  # free at the shadow time, beside the reserved job
+        self._beside: Any = None  # free now and then
         self._too_long: set[object] = set()  # requests that do not fit beside the reserved job
+
+    @cached_property
+    def room(self) -> Any:
+        """Free resources beside the jobs that start: a NodeAvailability, or NodeLevels if these suffice."""
+        room: Any = (self.nodes.levels or self.nodes.room).copy()
+        for position in range(self._num_heads):
+            request, length, _ = self._job(position)
+            place = room.place(request, self.nodes.policy)
+            room.take(place)
+            self._started[position] = self.observation.time + length, place
+        return room
 
     def fitting(self, among: IntArray | None = None) -> IntArray:
         """Return the positions of the jobs that could start now; each distinct request is checked once."""
         if among is not None and among is self._fitting:
             return among
+        if isinstance(self.room, NodeLevels) and self.room.single is not None:
+            return self._fitting_by_cores(self.room.single, among)
         if self._requests is None:
             self._requests = self.nodes.compiled_requests()
         requests = self._requests
@@ -83,6 +98,22 @@ class NodePlan:
         else:
             self._failed.update(each for each in distinct if each not in fits)
         self._fitting = np.array(found, np.int64)
+        return self._fitting
+
+    def _fitting_by_cores(self, single: CompiledRequest, among: IntArray | None) -> IntArray:
+        """Return the same where only the number of cores matters."""
+        queue = self.observation.queue
+        if among is None:
+            among = np.arange(len(queue))
+        cores = queue.requested_cores[among]
+        fits = cores <= self._total(single) * single.amounts[0]
+        if self._reserved is not None and fits.any():
+            fits &= ~self._delays(queue.expected_time[among]) | (cores <= self._spare)
+        if self._started:
+            left = np.ones(len(queue), np.bool_)
+            left[[*self._started]] = False
+            fits &= left[among]
+        self._fitting = among[fits]
         return self._fitting
 
     def fits(self, position: int, size: int | None = None) -> bool:
@@ -108,7 +139,7 @@ class NodePlan:
 
     def start_on(self, position: int, nodes: Sequence[tuple[str, int]]) -> bool:
         """Start a job on named nodes; anywhere if none are named, or if the cluster lacks one of them."""
-        numbers = self.room.table.numbers
+        numbers = self.nodes.table.numbers
         if not nodes or any(name not in numbers for name, _ in nodes):
             return self.start(position)
         request = self._job(position)[0]
@@ -117,6 +148,22 @@ class NodePlan:
             return False
         self._take(position, place)
         return True
+
+    def start_in_order(self, order: IntArray | None = None) -> int | None:
+        """Start jobs until one does not fit; return its position."""
+        levels = None if order is not None or self.answer else self.nodes.levels
+        if levels is None or levels.single is None:
+            return start_until_refused(self, order)
+        # the number of cores decides, and the cluster chooses the same nodes as this plan would
+        free = before = levels.free_for(levels.single)
+        for row, cores in self.observation.heads():
+            if cores > free:
+                self._blocked_cores = cores
+                break
+            free -= cores
+            self.answer.append(row)
+        self._num_heads, self._head_cores = len(self.answer), before - free
+        return self._num_heads if self._blocked_cores else None
 
     def start_each(self, positions: IntArray) -> None:
         """Start every job that fits and would not delay the reserved one."""
@@ -139,14 +186,18 @@ class NodePlan:
         # this is stricter than necessary, because a preemption cannot name nodes
         if not self._around:
             return True
-        (request, _, length), table, now = self._job(position), self.room.table, self.observation.time
+        (request, _, length), table, now = self._job(position), self.nodes.table, self.observation.time
         return bool(table.open_to(request, table.closed_between(now, now + length))[request.eligible].all())
 
     def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
         """Return the number of cores to wait for if too few are free; enough cores need not be enough for a job."""
-        requests = self.nodes.compiled_requests() if position is None else [self._job(position)[0]]
-        least = min((request.tasks * request.amounts[0] for request in requests), default=0)
-        return [WaitForCores(least, arrivals)] if least > self._free_cores else None
+        if position is None:
+            least = min((request.request.num_cores for request in self.nodes.compiled_requests()), default=0)
+        else:
+            least = self._blocked_cores or self._job(position)[0].request.num_cores
+        placed = sum(held.amounts[0] for _, place in self._started.values() for held in place)
+        taken = placed or self._head_cores
+        return [WaitForCores(least, arrivals)] if least > self.observation.free_cores - taken else None
 
     def _job(self, position: int) -> tuple[CompiledRequest, float, float]:
         """Return request, expected time and requested time of a job."""
@@ -158,7 +209,7 @@ class NodePlan:
     def _look(self, length: float) -> None:
         """Close the nodes with an advance reservation within the given time from now, in seconds."""
         if self._around:
-            self.room.closed = self.room.table.closed_between(self.observation.time, self.observation.time + length)
+            self.room.closed = self.nodes.table.closed_between(self.observation.time, self.observation.time + length)
 
     def _has_room(self, request: CompiledRequest, length: float) -> bool:
         """Return whether a request fits for some time from now."""
@@ -191,7 +242,8 @@ class NodePlan:
         if self._total(request, beside=beside) < request.tasks:
             failed.add(key)
             return None
-        return (self._room_beside() if beside else self.room).place(request, self.nodes.policy)
+        place: Place | None = (self._room_beside() if beside else self.room).place(request, self.nodes.policy)
+        return place
 
     def _total(self, request: CompiledRequest, *, beside: bool = False) -> int:
         """Return how many tasks of a request fit now, beside the reserved job if that would be delayed."""
@@ -199,19 +251,44 @@ class NodePlan:
         total = self._totals.get(key)
         if total is None:
             room = self._room_beside() if beside else self.room
-            total = self._totals[key] = int(room.counts(request.single).sum())
+            total = self._totals[key] = room.total(request.single)
         return total
 
-    def _room_beside(self) -> NodeAvailability:
+    def _room_beside(self) -> Any:
         """Return what is free now and at the shadow time, beside the reserved job."""
         if self._beside is None:
-            assert self._beyond is not None
+            self._look_beyond()
             self._beside = self.room.least_of(self._beyond)
         self._beside.closed = self.room.closed
         return self._beside
 
-    def _delays(self, length: float) -> bool:
-        """Return whether a job that starts now ends after the shadow time."""
+    def _delays(self, length: Any) -> Any:
+        """Return whether a job that starts now ends after the shadow time; of an array of lengths, each."""
+        if self.shadow is None:
+            assert self._reserved is not None
+            if isinstance(self.room, NodeLevels) and self.room.single is not None and self.room.single.amounts[0] == 1:
+                self._count_until_fits(self._reserved[0].tasks, self.room.total(self.room.single))
+            else:
+                self._look_beyond()
+        return self.observation.time + length > self.shadow
+
+    def _count_until_fits(self, tasks: int, free: int) -> None:
+        """Find the shadow time where every free core fits a task."""
+        releases = ((end, cores) for end, cores, _ in self.observation.running.releases())
+        if self._started:
+            started = ((end, sum(held.tasks for held in place)) for end, place in self._started.values())
+            releases = merge(releases, sorted(started))
+        self.shadow = inf
+        for end, cores in releases:
+            if end > self.shadow:
+                break
+            free += cores
+            if free >= tasks:
+                self.shadow = end
+        self._spare = free - tasks if self.shadow < inf else inf
+
+    def _look_beyond(self) -> None:
+        """Find what is free at the shadow time, beside the reserved job."""
         if self._beyond is None:
             assert self._reserved is not None
             self._beyond = self.room.copy()
@@ -219,22 +296,21 @@ class NodePlan:
             if self.shadow < inf:  # otherwise nodes are down and the job may never start
                 place = self._beyond.place(self._reserved[0], self.nodes.policy)
                 self._beyond.take(place or ())
-        return self.observation.time + length > self.shadow
 
-    def _release_until_fits(self, room: NodeAvailability, request: CompiledRequest, length: float) -> float:
+    def _release_until_fits(self, room: Any, request: CompiledRequest, length: float) -> float:
         """Release the places of running and started jobs until a request fits; return when it does."""
         running, allocation_of = self.observation.running, self.nodes.allocation_of
         releases: list[tuple[float, Place]] = [(end, allocation_of(row)) for end, _, row in running.releases()]
         more = [*self._started.values(), *((reservation.end, ()) for reservation in self.observation.reservations)]
         if more:
             releases = sorted([*releases, *more], key=itemgetter(0))
-        return room.release_until_fits(request, releases, length)
+        return float(room.release_until_fits(request, releases, length))
 
     def _take(self, position: int, place: Place) -> None:
         """Take the place of a job that starts, and note the action."""
         row, _, length = self.observation.queue.job_at(position)
         self.room.take(place)
-        if self._beyond is not None and self._delays(length):
+        if self._beyond is not None and self._delays(length):  # else the room beyond follows from the one now
             self._beyond.take(place)
             if self._beside is not None:
                 self._beside.take(place)
@@ -243,7 +319,6 @@ class NodePlan:
         self._started[position] = self.observation.time + length, place
         self._fitting, self._chosen = None, (-1, None)
         self._totals.clear()
-        self._free_cores -= sum(held.amounts[0] for held in place)
         self.answer.append(StartOnNodes(row, place))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +13,11 @@ from numpy.typing import NDArray
 from desim.exceptions import WorkloadError
 from desim.forks import FlatDict
 from desim.problems.batch.cores import core_set, lowest_cores
-from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable, run_time_on
-from desim.problems.batch.placement import PlacementPolicy, placement_of
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeAllocations, NodeTable, run_time_on
+from desim.problems.batch.placement import FirstFit, PlacementPolicy, placement_of
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
+from desim.problems.batch.resources.node_levels import NodeLevels
 from desim.processes.outages import FailureCounts
 
 if TYPE_CHECKING:
@@ -72,7 +75,10 @@ class NodeResources(CoreResources):
 
     def _begin(self, tables: Mapping[str, Any]) -> None:
         super()._begin(tables)
-        self.room = NodeAvailability(self.table)
+        self._room = NodeAvailability(self.table)
+        # as long as only free cores matter, these are kept up to date, and the arrays when somebody reads them
+        self.levels = NodeLevels(self.table) if type(self.policy) is FirstFit and not self.reservations else None
+        self._behind: dict[int, Held] = {}  # allocations, by row, that the arrays lack
         self.held: dict[int, Held] = {}  # allocations of running and suspended jobs, by row
         self._empty = NodeAvailability(self.table)
         self._is_possible: dict[CompiledRequest, bool] = {}  # whether a request fits on the empty cluster
@@ -99,6 +105,10 @@ class NodeResources(CoreResources):
             raise WorkloadError(f"job {job.job_id}: {error}") from error
         if shape not in self._is_possible:
             self._is_possible[shape] = self._empty.fits(shape)
+            if not shape.only_cores:
+                self.levels = None
+            elif self.levels is not None:
+                self.levels.add(shape)
         if self._is_possible[shape]:
             return ""
         return f"does not fit on the nodes, even if all are free: {self._empty.misfit(shape)}"
@@ -109,6 +119,14 @@ class NodeResources(CoreResources):
 
     # places
 
+    @property
+    def room(self) -> NodeAvailability:
+        """Free resources now."""
+        for held in self._behind.values():
+            self._room.take(held)
+        self._behind.clear()
+        return self._room
+
     def fits(self, job: Job) -> bool:
         """Return whether a job could start now."""
         return self.room.fits(self.table.compiled_request(job))
@@ -117,34 +135,57 @@ class NodeResources(CoreResources):
         """Return why a job cannot start, at a given place if any; an empty string if it can."""
         shape = self.table.compiled_request(job)
         if place is not None:
-            fault = self.room.fault(shape, place)
+            is_right = self.levels is not None and shape.only_cores and not self.levels.fault(shape, place)
+            fault = "" if is_right else self.room.fault(shape, place)
         else:
             fault = "" if self.room.fits(shape) else f"{shape.request} does not fit on the nodes now"
         return f": {fault}" if fault else ""
 
     def take(self, job: Job, row: int) -> int:
         """Take the nodes that the placement policy chooses for a job; return its cores, or 0 if it does not fit."""
-        held = self.room.place_job(job, self.policy)
+        held: Held | None
+        if self.levels is not None and (shape := self.table.compiled_request(job)).only_cores:
+            held = self.levels.place(shape, self.policy)
+        else:
+            held = self.room.place_job(job, self.policy)
         return 0 if held is None else self.take_at(job, row, held)
 
     def take_at(self, job: Job, row: int, place: Any, borrowed: int = 0) -> int:
         """Take a place that has no fault for a job; return its cores: the lowest free ones, then borrowed ones."""
-        cores, each = 0, self.table.compiled_request(job).amounts[0]
-        for node, tasks, *_ in place:
-            first, mask = self.table.first_core[node], (1 << self.table.nodes[node].cores) - 1
-            of_node = (self.free >> first) & mask
-            missing = tasks * each - of_node.bit_count()
-            if missing > 0:
-                of_node |= lowest_cores((borrowed >> first) & mask, missing)
-            cores |= lowest_cores(of_node, tasks * each) << first
-        self.room.take(place)
-        self.held[row] = tuple(place)
+        self.held[row] = held = place if isinstance(place, tuple) else tuple(place)
+        cores, of_nodes = 0, self.table.core_sets
+        if isinstance(held, NodeAllocations):
+            for count, nodes in held.by_cores.items():
+                chosen = self.free & self.table.cores_of(nodes)
+                if chosen.bit_count() > count * nodes.bit_count():  # else all free cores of the nodes, as usual
+                    among = (one.node for one in held if nodes >> one.node & 1)
+                    chosen = reduce(or_, (lowest_cores(self.free & of_nodes[node], count) for node in among))
+                cores |= chosen
+        else:
+            each = self.table.compiled_request(job).amounts[0]
+            for node, tasks, *_ in held:
+                of_node, count = self.free & of_nodes[node], tasks * each
+                missing = count - of_node.bit_count()
+                if missing > 0:
+                    of_node |= lowest_cores(borrowed & of_nodes[node], missing)
+                cores |= lowest_cores(of_node, count)
+        if borrowed:
+            self.levels = None  # for a time, the job holds more than is free
+        if self.levels is not None:
+            self.levels.take(held)
+            self._behind[row] = held
+        else:
+            self.room.take(held)
         return super().take_at(job, row, cores)
 
     def release(self, execution: Execution, end: float) -> None:
         """Release what an execution holds besides its cores, and record its place."""
         self.record(execution, end)
-        self.room.release(self.held.pop(execution.row))
+        held = self.held.pop(execution.row)
+        if self.levels is not None:
+            self.levels.release(held)
+        if self._behind.pop(execution.row, None) is None:
+            self._room.release(held)
 
     def moved(self, job: Job, row: int) -> Job:
         """Return a job as it runs where it is; the same object if its run time is the submitted one."""
@@ -191,6 +232,7 @@ class NodeResources(CoreResources):
     def count_once(self, state: BatchState) -> None:
         """Count each core of a node once: for the suspended job that owns it, not for the job that borrows it."""
         for row in dict.fromkeys((*self._whole, *state.borrowed)):
+            self.levels = None
             shown = self.held.get(row)
             if shown is None:
                 del self._whole[row]
@@ -211,7 +253,7 @@ class NodeResources(CoreResources):
 
     def _count_on(self, node: int, cores: int) -> int:
         """Return how many of the given cores belong to a node."""
-        return ((cores >> self.table.first_core[node]) & ((1 << self.table.nodes[node].cores) - 1)).bit_count()
+        return (cores & self.table.core_sets[node]).bit_count()
 
     # outages and reservations
 
@@ -221,13 +263,19 @@ class NodeResources(CoreResources):
 
     def fail(self, units: list[int]) -> list[int]:
         """Note units that fail; return those that were in service."""
-        self.room.down[units] = True
+        self._set_down(units, down=True)
         return [node for node in units if node not in self._maintained]
 
     def repair(self, units: list[int]) -> list[int]:
         """Note units that are repaired; return those that are in service again."""
-        self.room.down[units] = False
+        self._set_down(units, down=False)
         return [node for node in units if node not in self._maintained]
+
+    def _set_down(self, units: list[int], *, down: bool) -> None:
+        """Set whether nodes are down."""
+        self._room.down[units] = down
+        if self.levels is not None:
+            self.levels.up = core_set((~self._room.down).nonzero()[0].tolist())
 
     def reserve(self, number: int) -> list[int]:
         """Begin a reservation; return the nodes to take out of service, or to clear of the jobs of other users."""
@@ -262,17 +310,15 @@ class NodeView:
     ----------
     table : NodeTable
         Nodes of the cluster.
-    room : NodeAvailability
-        Free resources now; copy it to explore hypothetical allocations.
     policy : PlacementPolicy
         Policy that chooses nodes for a job if an answer names none.
     """
 
-    __slots__ = ("_resources", "_shapes", "_state", "policy", "room", "table")
+    __slots__ = ("_resources", "_shapes", "_state", "policy", "table")
 
     def __init__(self, state: BatchState, resources: NodeResources) -> None:
         self._state, self._resources = state, resources
-        self.table, self.room, self.policy = resources.table, resources.room, resources.policy
+        self.table, self.policy = resources.table, resources.policy
         self._shapes: dict[int, tuple[Job, CompiledRequest]] = (
             FlatDict()
         )  # cache for queued jobs, and some that have started
@@ -280,6 +326,16 @@ class NodeView:
     def __len__(self) -> int:
         """Return the number of nodes."""
         return len(self.table)
+
+    @property
+    def room(self) -> NodeAvailability:
+        """Free resources now; copy it to explore hypothetical allocations."""
+        return self._resources.room
+
+    @property
+    def levels(self) -> NodeLevels | None:
+        """Free cores now, if nothing else has mattered to any job so far; faster than :attr:`room`."""
+        return self._resources.levels
 
     def compiled_requests(self) -> list[CompiledRequest]:
         """Return the compiled requests of the queued jobs, in order of arrival."""

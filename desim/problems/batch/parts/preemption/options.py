@@ -34,7 +34,7 @@ class Options:
     """QOS levels for preemptive-... agents, e.g. urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
 
 
-def settings(options: Options, workload: plugins.Workload, jobs: Iterable[Job]) -> dict[str, Any]:
+def settings(options: Options, workload: plugins.LoadedWorkload, jobs: Iterable[Job]) -> dict[str, Any]:
     """Return arguments of a cluster that follow from the options, with the jobs and their QOS."""
     return {} if options.qos is None else dict(zip(("qos", "jobs"), qos_of_text(options.qos, jobs), strict=True))
 

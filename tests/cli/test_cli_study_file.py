@@ -1,0 +1,86 @@
+"""Studies from files: what a comparison writes repeats it, and mistakes are told with file, line and option."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Desim
+
+import desim as library
+from desim.problems.batch import BatchCluster, Job
+
+STUDY = """\
+# two agents
+problem = "batch"
+agents = ["fcfs", "easy"]
+
+trace = "tiny.swf"
+warm-up = 0.0
+"""
+
+
+def results(document: dict[str, object]) -> dict[str, object]:
+    """Return what was found, without how."""
+    return {name: document[name] for name in ("seeds", "means", "differences", "tests")}
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_file_of_a_comparison_repeats_it(
+    desim: Desim, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All runs are found, and the tables are the same; from another directory, and after the results have moved."""
+    monkeypatch.chdir(tmp_path)
+    options = ["--agents", "fcfs,easy", "--trace", log.name, "--warm-up", 5, "--until", 1e6, "--workers", 1]
+    first = desim("compare", "batch", *options, "--too-wide", "reject", "--out", "found", "--json")
+    assert first.status == 0
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "found").rename(tmp_path / "elsewhere" / "moved")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = desim("compare", "moved/study.toml", "--workers", 1, "--json")
+    assert again.status == 0 and "0 runs to do, 2 already stored" in again.err
+    before, after = json.loads(first.out), json.loads(again.out)
+    assert results(before) == results(after) and all(run["reused"] for run in after["runs"])
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_file_of_several_values_is_a_sweep(desim: Desim, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    lines = 'agents = "fcfs,sjf"', "jobs = 30", "cores = 16", "load = [0.5, 0.9]", "seeds = [4, 7]"
+    path.write_text("\n".join(['problem = "batch"', *lines]))
+    found = desim("compare", path, "--jobs", 20, "--workers", 1, "--out", tmp_path / "out", "--json")
+    documents = json.loads(found.out)
+    assert [one["values"] for one in documents] == [{"load": "0.5"}, {"load": "0.9"}]
+    assert documents[0]["seeds"] == [4, 7] and documents[0]["options"]["workload"]["jobs"] == 20
+    again = desim("compare", tmp_path / "out" / "study.toml", "--workers", 1, "--json")
+    assert [results(one) for one in json.loads(again.out)] == [results(one) for one in documents]
+    assert again.err.count("0 runs to do, 4 already stored") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (STUDY + "lod = 0.9\n", ", line 7: unknown option 'lod' (did you mean 'load'?)"),
+        (STUDY + "load = 'high'\n", ", line 7: load: got 'high', expected a number or None"),
+        (STUDY.replace("0.0", "true"), ", line 6: warm_up: got True, expected a number"),
+        (STUDY + "[workload]\nload = 0.9\n", ", line 7: workload: got a table"),
+        (STUDY + "load = \n", "is no TOML file: Invalid value (at line 7"),
+        (STUDY.replace("problem", "# "), ": expected problem = a name such as 'batch'"),
+        (STUDY.replace('"batch"', "3"), ", line 2: expected problem = a name"),
+        (STUDY.replace("batch", "bach"), ", line 2: unknown problem 'bach' (did you mean 'batch'?)"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_mistakes_in_a_file(desim: Desim, tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "study.toml"
+    if text is not None:
+        path.write_text(text)
+    found = desim("compare", path)
+    assert found.status == 2 and message in found.err
+
+
+def test_what_has_no_name_is_in_no_file() -> None:
+    """Objects of Python cannot be written down."""
+    cluster = BatchCluster([Job(1, 0.0, 1, 1.0, 1.0)], 1)
+    assert library.compare(cluster, ["fcfs"], workers=1).study == {}
