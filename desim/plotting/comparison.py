@@ -350,8 +350,8 @@ def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None =
         axes.plot([place] * 2, rows, color="black", linewidth=2.5, solid_capstyle="butt", gid="group")
     axes.set(xlim=(1.0 - half - step, last + half + step * (len(groups) + 1)), ylim=(last - 0.5, -0.5))
     axes.set_xticks(range(1, len(ranks) + 1, nice_count(len(ranks) * TICK / 2 / panel_pixels(axes)[0])))
-    rows = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
-    axes.set_yticks(range(len(ranks)), rows, fontsize="small", parse_math=False)
+    texts = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
+    axes.set_yticks(range(len(ranks)), texts, fontsize="small", parse_math=False)
     axes.set_xlabel(
         f"mean rank over {ranking.num_scenarios} scenarios;\nsignificant: above {ranking.critical_difference:.2f}",
         fontsize="small",
