@@ -39,6 +39,7 @@ from desim.problems.batch.fidelity import (
 from desim.problems.batch.fidelity_figures import draw_groups, draw_waits
 from desim.problems.batch.idle_nodes import LongWaits, waits_on_nodes
 from desim.problems.batch.options import BatchOptions, load_workload
+from desim.problems.batch.windows import seconds_of
 from desim.records import make_directory, write_atomically
 from desim.scenario import ProblemInstance, Scenario, measure, replay
 from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, run_all
@@ -262,9 +263,10 @@ def _zone(name: str) -> tzinfo:
 def _without_warm_up(log: RecordedWaits, instance: ProblemInstance, options: BatchOptions) -> RecordedWaits:
     """Drop the recorded waits of the warm-up, since the simulation starts with an empty machine."""
     times = np.array([job.submission_time for job in instance.workload or ()])
-    waits = np.where(times < times[0] + options.metrics.warm_up, math.nan, log.waiting_time)
+    warm_up = seconds_of("warm_up", options.metrics.warm_up)
+    waits = np.where(times < times[0] + warm_up, math.nan, log.waiting_time)
     if np.isnan(waits).all():
-        raise InvalidConfiguration(f"--warm-up: got {options.metrics.warm_up:g} s, which leaves no recorded wait")
+        raise InvalidConfiguration(f"--warm-up: got {warm_up:g} s, which leaves no recorded wait")
     return replace(log, waiting_time=waits)
 
 

@@ -76,15 +76,8 @@ class Validate:
             if problem != "batch":
                 raise InvalidConfiguration(f"--trace is for batch, but {self.directory} is a result of {problem}")
             cores = result.info["num_cores"]
-            options = WorkloadOptions(
-                self.trace,
-                cores,
-                self.jobs,
-                self.seed,
-                self.load,
-                overestimate=self.overestimate,
-                nodes=self.nodes,
-            )
+            drawn = {name: getattr(self, name) for name in ("jobs", "seed", "load", "overestimate", "nodes")}
+            options = WorkloadOptions(self.trace, cores, **drawn)
             names = ("dependencies", "session_gap", "users", "moldable")
             site = SiteOptions(**{name: getattr(self, name) for name in names if hasattr(SiteOptions, name)})
             jobs = load_workload(options, site).jobs

@@ -307,6 +307,11 @@ class ComparisonPlan(StudyOptions):
         if self.tell is not None:
             self.tell(instance, runs)
         summaries, failed = self._summaries(runs)
+        if self.seeds is not None and len(runs) > len(entrants) and _are_alike(summaries):
+            raise InvalidConfiguration(
+                f"seeds: got {short_repr(self.seeds)}, but all of them gave the same runs: nothing is drawn in "
+                f"{instance.name}, nor by an agent; leave seeds out, or compare windows"
+            )
         agents = [one.policy for one in entrants if one.policy not in failed]
         comparison = compare_runs(
             summaries,
@@ -470,6 +475,14 @@ def _written(
     write_atomically(path, lambda draft: draft.write_text(text))
     files = [write_csv(comparison, directory / "comparison.csv"), path]
     return [*files, write_study(study, directory)] if study else files
+
+
+def _are_alike(summaries: Sequence[RunSummary]) -> bool:
+    """Return whether the runs of each agent have the same workload and the same metrics."""
+    found: dict[str, set[str]] = {}
+    for one in summaries:
+        found.setdefault(one.agent, set()).add(f"{one.workload} {one.metrics}")
+    return all(len(different) == 1 for different in found.values())
 
 
 def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reused: bool) -> RunSummary:

@@ -126,6 +126,15 @@ def test_what_makes_no_sense_is_refused(log: Path, given: dict[str, Any], messag
         desim.compare("batch", ["fcfs"], trace=str(log), workers=1, **given)
 
 
+def test_seeds_that_give_the_same_runs_are_refused() -> None:
+    fixed = BatchCluster([Job(0, 0.0, 1, 10.0, 10.0)], num_cores=1)
+    with pytest.raises(
+        InvalidConfiguration, match=r"seeds: got 2, but all of them gave the same runs: nothing is drawn"
+    ):
+        desim.compare(fixed, ["fcfs"], seeds=2, workers=1)
+    assert desim.compare(fixed, ["fcfs"], workers=1).comparison.seeds == [0]
+
+
 def test_a_run_needs_the_number_of_a_window(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "batch", "--trace", str(log), "--split", "1d"]) == 2
     assert "window: got none of the 4 windows of week.swf; give the number" in capsys.readouterr().err
