@@ -13,17 +13,15 @@ from desim.checks import short_repr
 from desim.core import Agent
 from desim.exceptions import ComparisonWarning, InvalidConfiguration
 from desim.notes import plain
-from desim.plotting.comparison import comparison_figures
+from desim.plotting.axes import Style
 from desim.plotting.comparison_page import write_comparison
-from desim.plotting.files import draw_figures, save_figure
+from desim.plotting.files import FigureFormat, draw_comparison
 from desim.problem import Better, Metric, Problem
-from desim.result import Result
 from desim.scenario import CustomOptions, system_of
 from desim.sweep.comparison import IntervalKind
 from desim.sweep.options import options_of
 from desim.sweep.simulated import AgentByObject, ObjectOptions, ProblemByObject
 from desim.sweep.study import ComparisonPlan, ComparisonResult
-from desim.sweep.tables import heading, sentences, tables
 from desim.sweep.workers import Backend
 
 __all__ = ["compare", "with_pages"]
@@ -73,7 +71,7 @@ def compare(
     interval : {"t", "bootstrap"}
         Method for confidence intervals: Student's t distribution, or the bootstrap.
     out : path, optional
-        Directory for runs, tables, report and figures. A stored run is reused, so that an interrupted comparison
+        Directory for runs, tables, the page and figures. A stored run is reused, so that an interrupted comparison
         continues, unless something that it has used has changed: code of desim, your code, files that it has read,
         environment variables that your modules name, or the state of an object that you pass.
     workers : int, optional
@@ -177,8 +175,10 @@ def _entrants(agents: Any) -> tuple[str | AgentByObject, ...]:
     )
 
 
-def with_pages(found: ComparisonResult, directory: Path | None) -> ComparisonResult:
-    """Write the pages and figures of a comparison beside its tables.
+def with_pages(
+    found: ComparisonResult, directory: Path | None, *, style: Style = "screen", file_format: FigureFormat = "png"
+) -> ComparisonResult:
+    """Write the page and figures of a comparison beside its tables.
 
     Parameters
     ----------
@@ -186,6 +186,10 @@ def with_pages(found: ComparisonResult, directory: Path | None) -> ComparisonRes
         Comparison whose runs are stored.
     directory : Path or None
         Directory of the comparison; None writes nothing.
+    style : {"screen", "paper", "paper-wide"}
+        Width of the figures.
+    file_format : {"png", "svg", "pdf"}
+        File format of the figures.
 
     Returns
     -------
@@ -194,29 +198,7 @@ def with_pages(found: ComparisonResult, directory: Path | None) -> ComparisonRes
     """
     if directory is None:
         return found
-    from desim.plotting.reports import Comparison as Shown
-    from desim.plotting.reports import report
-
-    comparison, summaries = found.comparison, found.summaries
-    described = plain(found.described)
-    first = [summary for summary in summaries if summary.seed == comparison.seeds[0]]
-    results = {summary.agent: Result.load(str(summary.directory)) for summary in first}
-    criterion = comparison.criterion
-    by = "" if criterion is None else heading(comparison, criterion.metric)
-    several = len(comparison.seeds) > 1
-    page = report(
-        results,
-        directory / "report.html",
-        kind=comparison.kind,
-        title=f"{described['workload']['name']}: agents compared",
-        metrics=comparison.table,
-        notes=[*sentences(comparison), *filter(None, [described["workload"].get("citation")])],
-        comparison=Shown(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
-    )
-    interactive = write_comparison(comparison, summaries, described, directory / "view.html")
-    files = [page, interactive, *draw_figures(results, directory, comparison.kind)]
-    if len(comparison.table) > 1:
-        bars = comparison_figures(comparison)["metrics"][0].get_figure(root=True)
-        assert bars is not None
-        files.append(save_figure(bars, directory / "metrics.png", "png"))
-    return replace(found, files=(*found.files, *files))
+    compared = found.comparison, found.summaries
+    page = write_comparison(*compared, plain(found.described), directory / "view.html")
+    figures = draw_comparison(*compared, directory, style=style, file_format=file_format)
+    return replace(found, files=(*found.files, page, *figures))

@@ -66,6 +66,8 @@ EXTRAS = {
     "ortools": "optimum",
     "numba": "search",
     "optuna": "tune",
+    "pandas": "pandas",
+    "pyarrow": "pandas",
 }
 
 

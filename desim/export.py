@@ -1,4 +1,4 @@
-"""Export of results to other programs: CSV, Batsim's job table, Chrome's trace events.
+"""Export of results to other programs: CSV, time series, Batsim's job table, Chrome's trace events.
 
 Trace events show a batch run in Perfetto (ui.perfetto.dev) and chrome://tracing. There is one track per core. A job is
 a slice on the track of the first core of each range of adjacent cores that it holds, so slices of a track never
@@ -19,13 +19,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
+from desim.plotting.runs import load_runs
+from desim.plotting.views import averages
+from desim.problem import kind_of
 from desim.problems.batch import parse_core_sets
 from desim.problems.batch.executions import executions
 from desim.records import write_atomically
 from desim.result import Result
 
-__all__ = ["to_batsim_csv", "to_chrome_trace", "to_csv"]
+__all__ = ["time_series", "to_batsim_csv", "to_chrome_trace", "to_csv"]
 
 Floats = NDArray[np.float64]
 
@@ -117,6 +121,42 @@ def to_batsim_csv(result: Result, path: str | os.PathLike[str], *, workload_name
         pl.lit(-1).alias("consumed_energy"),
     )
     return _write_csv(table, path)
+
+
+def time_series(result: Result, *, every: float | None = None) -> pl.DataFrame:
+    """Return what a run's page shows over time, such as utilization and queue, as one frame.
+
+    Parameters
+    ----------
+    result : Result
+        Run of any problem whose page has curves.
+    every : float, optional
+        Width of bins, in seconds or slots, over which values are averaged; the last bin may be shorter. Default: a row
+        for each time at which a value changes; it holds until the next row.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``time``, or the beginning of the bin, and a column per curve.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the problem has no curves, or the width is not a number > 0.
+    """
+    kind = kind_of(result)
+    (run,) = load_runs(result, kind.name)
+    view = kind.view(run)
+    if not view.curves:
+        raise InvalidConfiguration(f"problem {kind.name!r} has no curves over time")
+    if every is not None:
+        edges = np.arange(run.begin, run.end, check_float("every", every, above=0.0))
+        return averages(view, np.append(edges, run.end))
+    steps = [pl.DataFrame({"time": curve.time, name: curve.value}) for name, curve in view.curves.items()]
+    table = steps[0]
+    for other in steps[1:]:
+        table = table.join(other, on="time", how="full", coalesce=True)
+    return table.sort("time").with_columns(pl.exclude("time").forward_fill())
 
 
 def _write_csv(table: pl.LazyFrame, path: str | os.PathLike[str]) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
-from desim.exceptions import InvalidConfiguration, RecordError
+from desim.exceptions import InvalidConfiguration, RecordError, missing
 from desim.records import (
     Parts,
     create_directory,
@@ -22,7 +22,9 @@ from desim.records import (
 from desim.reprs import html_table
 
 if TYPE_CHECKING:
+    import pandas
     import polars as pl
+    import pyarrow
 
     from desim.problem import Metric, ProblemDescriptor
 
@@ -146,6 +148,59 @@ class Result:
         if name not in self._frames:
             self._frames[name] = self.scan(name).collect()
         return self._frames[name]
+
+    def to_arrow(self, name: str = "jobs") -> pyarrow.Table:
+        """Return a table as one of Apache Arrow; needs the extra ``pandas``.
+
+        Parameters
+        ----------
+        name : str
+            Name of the table, one of ``table_names``.
+
+        Returns
+        -------
+        pyarrow.Table
+            The table.
+
+        Raises
+        ------
+        RecordError
+            If the table does not exist.
+        MissingDependency
+            If pyarrow is not installed.
+        """
+        try:
+            import pyarrow  # noqa: F401  # which Polars asks for without saying how to get it
+        except ImportError as error:
+            raise missing("to_arrow", error) from error
+        return self.table(name).to_arrow()
+
+    def to_pandas(self, name: str = "jobs") -> pandas.DataFrame:
+        """Return a table as a frame of pandas; needs the extra ``pandas``.
+
+        Parameters
+        ----------
+        name : str
+            Name of the table, one of ``table_names``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The table. Statuses and the like are categories, and missing numbers are NaN.
+
+        Raises
+        ------
+        RecordError
+            If the table does not exist.
+        MissingDependency
+            If pandas or pyarrow is not installed.
+        """
+        try:
+            import pandas  # noqa: F401
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise missing("to_pandas", error) from error
+        return self.table(name).to_pandas()
 
     def height(self, name: str) -> int:
         """Return the number of rows of a table."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import re
 import tomllib
 import zlib
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Content(NamedTuple):
     sha256 : str
         Digest in hexadecimal.
     rows : int
-        Lines that are neither blank nor comments, which begin with a semicolon.
+        Lines that are neither blank nor comments beginning with a semicolon.
     head : str
         The beginning.
     """
@@ -149,10 +150,13 @@ class Entry:
         return found
 
     def differences(self, content: Content) -> str:
-        """Return what a file has that was published otherwise, as a sentence; empty if nothing."""
-        if self.jobs in (None, content.rows):
-            return ""
-        return f"{content.rows:,} rows, but {self.jobs:,} as published"
+        """Return how the numbers of jobs and cores in a file differ from those published; empty if they do not."""
+        found = {"jobs": content.rows - self.file.endswith(".csv")}  # which has a line with the names of the columns
+        if stated := re.search(r"^;\s*MaxProcs:\s*(\d+)\s*$", content.head, re.MULTILINE):
+            found["cores"] = int(stated[1])
+        published = {"jobs": self.jobs, "cores": self.cores}
+        wrong = {what: number for what, number in found.items() if published[what] not in (None, number)}
+        return ", ".join(f"{number:,} {what}, but {published[what]:,} as published" for what, number in wrong.items())
 
 
 def folder() -> Path:

@@ -43,7 +43,7 @@ BY_PROBLEM = ("run", "compare", "fidelity", "train", "tune")
 DESCRIPTION = """Discrete-event simulation of cluster scheduling.
 
 Examples:
-  desim demo --out demo                                     compare policies and write a report
+  desim demo --out demo                                     compare policies and write a page
   desim run batch --cores 256 --agent easy-fcfs --out easy  simulate one generated workload
   desim run batch --trace KTH.swf.gz --agent sjf            simulate a recorded log
   desim compare batch --agents fcfs,sjf,easy --seeds 10     means, confidence intervals, tests

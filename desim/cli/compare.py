@@ -16,6 +16,8 @@ from desim.comparing import with_pages
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.formatting import how_many
 from desim.notes import console, print_note
+from desim.plotting.axes import Style
+from desim.plotting.files import FigureFormat
 from desim.provenance import command_line
 from desim.scenario import ProblemInstance
 from desim.sweep import Run, SweepInterrupted
@@ -55,6 +57,10 @@ class Compare(StudyOptions):
     problem: ClassVar[str | None] = None
     agents: Annotated[str, arg(metavar="NAME,NAME,...")]
     """Agents to compare: names from `desim list`, or MODULE:NAME for your own."""
+    style: Style = "screen"
+    """Use of the figures: paper fills one column of a two-column page (3.5 inches), paper-wide both (7.16 inches)."""
+    format: FigureFormat = "png"
+    """File format of the figures."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
@@ -83,7 +89,7 @@ class Compare(StudyOptions):
             command=command_line(),
         )
         try:
-            return with_pages(plan.run(), self.out)
+            return with_pages(plan.run(), self.out, style=self.style, file_format=self.format)
         except SweepInterrupted as interruption:
             print_note(f"desim: interrupted: {interruption}")
             return None

@@ -51,9 +51,9 @@ class Fetch:
             path = catalogue.fetch(name, force=self.force)
             content = entry.check(path)
             print_text(f"{name}: {path}", "bold")
-            print_text(f"  content: {content.size:,} bytes, {content.rows:,} lines of data, sha256 {content.sha256}")
-            checked = "the digest is that of the catalogue" if entry.sha256 else "the header, as no digest is known"
-            print_text(f"  checked: {checked}")
+            print_text(f"  content: {content.size:,} bytes, {content.rows:,} lines without comments")
+            checked = "as in the catalogue" if entry.sha256 else "not in the catalogue, so the header was checked"
+            print_text(f"  sha256: {content.sha256}, {checked}")
             for what in ("source", "citation", "licence", "oddities"):
                 if text := getattr(entry, what):
                     print_text(f"  {what}: {text}")

@@ -19,6 +19,8 @@ from desim.cli.targets import clear_result
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.notes import print_note, progress
+from desim.plotting.axes import Style
+from desim.plotting.files import FigureFormat, draw_figures
 from desim.problem import ProblemDescriptor
 from desim.provenance import keep
 from desim.result import Result
@@ -50,6 +52,10 @@ class Run:
     """Agent that decides: a name from `desim list`, or MODULE:NAME for your own."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: records are not written)")] = None
     """Directory for the records."""
+    style: Annotated[Style | None, arg(help_behavior_hint="(default: no figures)")] = None
+    """Draw the figures to DIR/figures, for this use: a screen, one column of a paper (3.5 inches), or both (7.16)."""
+    format: FigureFormat = "png"
+    """File format of the figures."""
     force: bool = False
     """Replace an existing result."""
     as_json: JsonFlag = False
@@ -57,6 +63,8 @@ class Run:
 
     def execute(self) -> int:
         """Simulate, check, print; return 1 if the run was interrupted or is invalid."""
+        if self.style is not None and self.out is None:
+            raise InvalidConfiguration(f"--style: got {self.style!r} without --out; figures need a directory")
         problem, options = problem_of(self), getattr(self, "options", None)
         system = system_of(problem)
         agent = system.default_agent if self.agent is None else self.agent
@@ -110,6 +118,10 @@ class Run:
             print_text(found.words, "bold red" if found.validation["valid"] is False else "")
             if self.out is not None:
                 print_text(f"records: {self.out}")
+        if self.out is not None and self.style is not None:
+            look: Any = {"style": self.style, "file_format": self.format}
+            for path in draw_figures({scenario.agent: result}, self.out / "figures", instance.kind, **look):
+                print_note(f"written: {path}")
         if self.out is not None:
             data = {"data": instance.facts["citation"]} if "citation" in instance.facts else {}
             keep(self.out, {"workload": instance.name, "agent": scenario.agent} | data | asdict(scenario.options))

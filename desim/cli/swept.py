@@ -6,22 +6,28 @@ import csv
 import dataclasses
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from desim.cli.compare import Compare, print_warnings
 from desim.cli.output import print_json, print_table, print_text
 from desim.notes import print_note
-from desim.plotting.files import save_figure
+from desim.plotting.files import FigureFormat, write_figures
 from desim.records import make_directory, write_atomically
 from desim.sweep.comparison import Comparison
 from desim.sweep.options import options_in
 from desim.sweep.study import ComparisonResult
 from desim.sweep.study_file import write_study
 from desim.sweep.tables import cell, heading
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from desim.plotting.axes import Style
 
 __all__ = ["Point", "Swept", "points_of", "write_sweep"]
 
@@ -104,7 +110,7 @@ class Swept:
                 return 1
             found.append((point, compared))
         comparisons = [(point, compared.comparison) for point, compared in found]
-        files = [] if first.out is None else write_sweep(comparisons, first.out)
+        files = [] if first.out is None else write_sweep(comparisons, first.out, first.style, first.format)
         if first.out is not None:
             files.append(write_study(_study_of(found), first.out))
         if first.as_json:
@@ -145,7 +151,12 @@ def _print_sweep(comparisons: Sequence[tuple[Point, Comparison]]) -> None:
     print_table(heads, rows, title=title)
 
 
-def write_sweep(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> list[Path]:
+def write_sweep(
+    comparisons: Sequence[tuple[Point, Comparison]],
+    directory: Path,
+    style: Style = "screen",
+    file_format: FigureFormat = "png",
+) -> list[Path]:
     """Write a table of all metrics, and a figure of the ranking metric.
 
     Parameters
@@ -153,7 +164,11 @@ def write_sweep(comparisons: Sequence[tuple[Point, Comparison]], directory: Path
     comparisons : sequence of (Point, Comparison)
         Results at each point.
     directory : Path
-        Directory for ``sweep.csv`` and ``sweep.png``.
+        Directory for ``sweep.csv`` and the figure ``sweep``.
+    style : {"screen", "paper", "paper-wide"}
+        Width of the figure.
+    file_format : {"png", "svg", "pdf"}
+        File format of the figure.
 
     Returns
     -------
@@ -177,11 +192,12 @@ def write_sweep(comparisons: Sequence[tuple[Point, Comparison]], directory: Path
                 writer.writerow([*point.values.values(), agent, name, len(comparison.seeds), *numbers])
     path = directory / "sweep.csv"
     write_atomically(path, lambda draft: draft.write_text(text.getvalue()))
-    return [path, *_drawn(comparisons, directory)]
+    figures = {} if (draw := _drawing(comparisons)) is None else {"sweep": draw}
+    return [path, *write_figures(figures, directory, style=style, file_format=file_format)]
 
 
-def _drawn(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> list[Path]:
-    """Draw the ranking metric against the option, if its values are numbers."""
+def _drawing(comparisons: Sequence[tuple[Point, Comparison]]) -> Callable[[], Axes] | None:
+    """Return a function that draws the ranking metric against the option, if its values are numbers."""
     from desim.plotting import metric_lines
 
     option, *others = comparisons[0][0].values
@@ -191,13 +207,11 @@ def _drawn(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> 
         places = []
     if others or not places:
         print_note("desim: no figure of the sweep: expected one option with numeric values")
-        return []
+        return None
     name = _metric(comparisons)
     samples: dict[str, dict[float, list[float]]] = {}
     for place, (_, comparison) in zip(places, comparisons, strict=True):
         for agent, runs in comparison.metrics.items():
             samples.setdefault(agent, {})[place] = [run[name] for run in runs]
-    axes = metric_lines(samples, xlabel=option.replace("-", " "), ylabel=heading(comparisons[0][1], name))
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return [save_figure(figure, directory / "sweep.png", "png")]
+    labels = {"xlabel": option.replace("-", " "), "ylabel": heading(comparisons[0][1], name)}
+    return partial(metric_lines, samples, **labels)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from desim.cli.output import print_text
-from desim.cli.plot import load_named
-from desim.exceptions import InvalidConfiguration, RecordError
-from desim.plotting.comparison_page import directory_of, write_comparison
-from desim.problem import kind_of
+from desim.cli.stored import is_comparison, load_comparison, load_named
+from desim.exceptions import InvalidConfiguration
+from desim.plotting.comparison_page import write_comparison
 from desim.provenance import provenance, provenance_of
 from desim.records import make_directory
-from desim.result import Result
-from desim.sweep.comparison import RunSummary, compare_runs
 
 __all__ = ["View"]
-
-COMPARISON = "comparison.json"
 
 
 @dataclass(frozen=True)
@@ -53,14 +47,12 @@ class View:
         out = first / "view.html" if self.out is None else self.out
         if out.is_dir():
             raise InvalidConfiguration(f"--out: got the directory {out}, expected a file")
-        is_comparison = (first / COMPARISON).is_file()
-        if is_comparison and len(self.directories) > 1:
-            raise InvalidConfiguration(f"{first} is a comparison, which can only be shown by itself")
-        if not is_comparison and self.seed is not None:
+        compared = is_comparison(self.directories)
+        if not compared and self.seed is not None:
             raise InvalidConfiguration("--seed is only for a comparison, but the directories are single runs")
         if self.out is not None:
             make_directory(out.parent)
-        page = self._comparison(first, out) if is_comparison else self._runs(out)
+        page = write_comparison(*load_comparison(first), out, seed=self.seed) if compared else self._runs(out)
         print_text(str(page))
         return 0
 
@@ -73,38 +65,3 @@ class View:
         problem = next(iter(results.values())).info.get("problem", "batch")
         title = f"{names}: {problem}" if len(names) < 80 else f"{len(results)} runs: {problem}"
         return view(results, out, title=title, made=provenance() | provenance_of(self.directories, list(results)))
-
-    def _comparison(self, directory: Path, out: Path) -> Path:
-        """Write the page of a comparison from its stored files."""
-        described = _read(directory / COMPARISON)
-        summaries = [
-            RunSummary(
-                run["agent"],
-                run["seed"],
-                {name: float("nan") if value is None else value for name, value in run["metrics"].items()},
-                {"valid": run["valid"], "violations": run["violations"], "counts": {}},
-                run["workload"],
-                _records(directory, run["records"]),
-                window=tuple(run.get("window", ())),
-            )
-            for run in described["runs"]
-        ]
-        kind = kind_of(Result.load(directory_of(summaries[0])))
-        options = described["options"]
-        chosen = {name: options.get(name) for name in ("metric", "better")}
-        comparison = compare_runs(summaries, described["baseline"], kind, interval=described["interval"], **chosen)
-        return write_comparison(comparison, summaries, described, out, seed=self.seed)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text())
-        found["runs"][0]["records"]
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise RecordError(f"{path} is not a readable comparison: {error}") from error
-    return found
-
-
-def _records(directory: Path, stored: str | None) -> Path | None:
-    """Return the directory of a run's records, also after the comparison was moved; never outside its directory."""
-    return None if stored is None else directory / "runs" / Path(stored).name

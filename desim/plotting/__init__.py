@@ -1,4 +1,4 @@
-"""Figures and reports of runs; matplotlib is imported when the first figure is drawn.
+"""Figures and pages of runs; matplotlib is imported when the first figure is drawn.
 
 Every function takes one result or a mapping of names to results and returns matplotlib ``Axes``,
 whose ``figure`` can be saved. Figures are independent of pyplot: they need no display, need not be
@@ -7,8 +7,9 @@ closed, and change no global setting. A run keeps its colour in all figures of t
 :func:`gantt` and :func:`utilization` draw runs of any problem that has such a figure. Figures of one problem are in its
 package, such as ``desim.problems.batch.figures``; they can be imported from here, too. :func:`compare_metrics`
 and :func:`metric_lines` draw the metrics of any runs, :func:`decision_time_cdf` draws decision times,
-:func:`critical_differences` and :func:`performance_profiles` draw results of :mod:`desim.statistics`, :func:`report`
-combines them in one HTML file, and :func:`view` writes an interactive page. For your own figures, use the modules
+:func:`distributions` and :func:`mean_curves` draw distributions and means over time, :func:`critical_differences` and
+:func:`performance_profiles` results of :mod:`desim.statistics`, and :func:`view` writes an interactive page with
+everything about some runs. For your own figures, use the modules
 ``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and ``colors`` of this package, and ``views`` for the interactive
 page.
 """
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
         comparison_figures,
         critical_differences,
         decision_time_cdf,
+        distributions,
+        mean_curves,
         metric_lines,
         performance_profiles,
     )
     from desim.plotting.interactive import Estimates, view
     from desim.plotting.page import Table
-    from desim.plotting.reports import Comparison, report
+    from desim.plotting.reports import Comparison
     from desim.problems.batch.figures import queue_length, waiting_by_size
     from desim.problems.dag.drawings import dag_drawing
     from desim.problems.dag.figures import executor_utilization, jobs_in_system
@@ -66,14 +69,15 @@ __all__ = [
     "cumulative_reward",
     "dag_drawing",
     "decision_time_cdf",
+    "distributions",
     "executor_utilization",
     "gantt",
     "jobs_in_system",
     "known_work",
+    "mean_curves",
     "metric_lines",
     "performance_profiles",
     "queue_length",
-    "report",
     "resource_utilization",
     "reward_parts",
     "reward_ratio",
@@ -84,11 +88,11 @@ __all__ = [
 
 #: Modules of the names that this package imports on first access.
 HOMES = {
-    "plotting.comparison": "compare_metrics comparison_figures critical_differences decision_time_cdf metric_lines "
-    "performance_profiles",
+    "plotting.comparison": "compare_metrics comparison_figures critical_differences decision_time_cdf distributions "
+    "mean_curves metric_lines performance_profiles",
     "plotting.interactive": "Estimates view",
     "plotting.page": "Table",
-    "plotting.reports": "Comparison report",
+    "plotting.reports": "Comparison",
     "problems.batch.figures": "queue_length waiting_by_size",
     "problems.dag.drawings": "dag_drawing",
     "problems.dag.figures": "executor_utilization jobs_in_system",

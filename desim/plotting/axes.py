@@ -35,6 +35,7 @@ __all__ = [
     "drawn_entries",
     "duration_axis",
     "figure_style",
+    "figure_width",
     "group_digits",
     "label_panels",
     "literal",
@@ -43,8 +44,10 @@ __all__ = [
     "new_panels",
     "panel_pixels",
     "plain",
+    "scale_durations",
     "set_titles",
     "slot_axis",
+    "text_scale",
     "time_axis",
 ]
 
@@ -57,11 +60,15 @@ Style = Literal["screen", "paper", "paper-wide"]
 DPI = 120
 #: Mark of figures created by this package, whose layout makes room for legends.
 OWN = "desim"
-#: Widths of characters in titles, remarks and legends, in pixels at 100 dots per inch.
+#: Widths of characters in titles, remarks and legends, in pixels as :func:`panel_pixels` counts them.
 TITLE_CHARACTER, REMARK_CHARACTER, LEGEND_CHARACTER = 9.0, 6.0, 6.5
-#: Height of the name of a row, and width of a tick label of a slot axis, in pixels at 100 dots per inch.
-NAME_HEIGHT, TICK_WIDTH = 12.0, 60.0
+#: Height of the name of a row, and widths of a tick label of a slot axis and of a time axis, in the same pixels.
+NAME_HEIGHT, TICK_WIDTH, TIME_WIDTH = 12.0, 60.0, 50.0
 MOST_TICKS = 9
+#: An axis of durations is logarithmic if these reach the first number of seconds; it is linear up to the second.
+LOGARITHMIC_FROM, DURATION_LINEAR = 200.0, 10.0
+#: Height of a line of text in inches, at a font size of ten points.
+LINE = 0.2
 
 
 class _Size(NamedTuple):
@@ -110,14 +117,36 @@ def figure_style(style: Style) -> Iterator[None]:
         _SIZE.reset(token)
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches, with automatic layout and independent of pyplot."""
+def text_scale() -> float:
+    """Return the size of text relative to ten points."""
+    from matplotlib import rcParams
+
+    return float(rcParams["font.size"]) / 10.0
+
+
+def figure_width(width: float) -> float:
+    """Return the width of a new figure in inches, given that on a screen."""
+    size = _SIZE.get()
+    return width if size is None else size.width
+
+
+def new_figure(width: float, height: float, lines: float = 0.0) -> Figure:
+    """Return an empty figure of a size in inches, with automatic layout and independent of pyplot.
+
+    Parameters
+    ----------
+    width, height : float
+        Size on a screen, in inches; a style for papers sets the width, and reduces the height.
+    lines : float
+        Number of lines of text for which there is room besides.
+    """
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     size = _SIZE.get()
     if size is not None:
         width, height = size.width, height * size.height_factor
+    height += lines * LINE * text_scale()
     layout = ConstrainedLayoutEngine(w_pad=0.1 if size is None else 0.03, h_pad=0.06 if size is None else 0.03)
     figure = Figure(figsize=(width, height), dpi=DPI, layout=layout, facecolor="white")
     figure.set_gid(OWN)
@@ -182,9 +211,10 @@ def plain(axes: Axes, *, grid: str | None = None) -> None:
 
 
 def panel_pixels(axes: Axes) -> tuple[float, float]:
-    """Return the approximate width and height of a panel, in pixels at 100 dots per inch.
+    """Return the approximate width and height of a panel, in pixels, of which ten points of text are 14.
 
-    A figure with constrained layout positions its panels only after they are drawn on.
+    These are pixels at 100 dots per inch; smaller text leaves room for more. A figure with constrained layout positions
+    its panels only after they are drawn on.
 
     Parameters
     ----------
@@ -197,10 +227,10 @@ def panel_pixels(axes: Axes) -> tuple[float, float]:
     assert figure is not None
     place = axes.get_subplotspec()
     if place is None or not isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
-        extent = axes.get_window_extent()
-        return extent.width / figure.dpi * 100.0, extent.height / figure.dpi * 100.0
+        extent, scale = axes.get_window_extent(), figure.dpi * text_scale() / 100.0
+        return extent.width / scale, extent.height / scale
     grid = place.get_gridspec()
-    width, height = figure.get_size_inches()
+    width, height = figure.get_size_inches() / text_scale()
     return float(width) * 90.0 / grid.ncols, float(height) * 85.0 / grid.nrows
 
 
@@ -216,8 +246,8 @@ def set_titles(axes: Axes, title: str, remark: str = "") -> None:
     lines = wrap(remark, max(10, int(width / REMARK_CHARACTER)))
     beside = TITLE_CHARACTER * len(title) + REMARK_CHARACTER * len(remark) <= width
     text = literal(title) if beside or not title else literal(title) + "\n" * len(lines)
-    axes.set_title(text, loc="left", fontsize=10, fontweight="bold")
-    axes.set_title(literal("\n".join(lines)), loc="right", fontsize=8, color="#555555")
+    axes.set_title(text, loc="left", fontsize="medium", fontweight="bold")
+    axes.set_title(literal("\n".join(lines)), loc="right", fontsize="small", color="#555555")
 
 
 def label_panels(panels: Sequence[Axes]) -> None:
@@ -250,8 +280,9 @@ def add_legend(panels: Sequence[Axes], entries: Entries) -> None:
     assert figure is not None
     labels, handles = [name for name, _ in entries], [handle for _, handle in entries]
     columns = _legend_columns(labels, room=int(panel_pixels(first)[0] / LEGEND_CHARACTER))
-    options: dict[str, Any] = {"ncols": columns, "frameon": False, "fontsize": 8}
+    options: dict[str, Any] = {"ncols": columns, "frameon": False, "fontsize": "small"}
     if _is_own(first):
+        figure.set_figheight(figure.get_figheight() + LINE * text_scale() * -(-len(labels) // columns))
         figure.legend(handles, labels, loc="outside upper right", **options)
         return
     titles = first.get_title("left"), first.get_title("right")
@@ -329,7 +360,8 @@ def _time_locator(unit: float) -> Locator:
             low, high = sorted((vmin, vmax))
             if not high > low:
                 return [low]
-            width = (high - low) / MOST_TICKS
+            room = panel_pixels(self.axis.axes)[0] / TIME_WIDTH if self.axis.axis_name == "x" else MOST_TICKS  # type: ignore[union-attr]
+            width = (high - low) / max(min(MOST_TICKS, int(room)), 1)
             width = nice_duration(width) if width > unit / 2 else nice_duration(width / unit) * unit
             first, last = np.ceil(low / width - 1e-9), np.floor(high / width + 1e-9)
             return [float(tick) for tick in np.arange(first, last + 1) * width + 0.0]
@@ -344,6 +376,15 @@ def duration_axis(axis: Any, longest: float) -> None:
     axis.set_major_locator(FixedLocator([mark for mark in DURATIONS if mark <= longest]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: DURATIONS.get(float(value), f"{value:g} s")))
     axis.set_minor_locator(NullLocator())
+
+
+def scale_durations(axes: Axes, which: Literal["x", "y"], longest: float) -> bool:
+    """Make an axis of durations linear to 10 s and then logarithmic if they are long; return whether they are."""
+    if longest < LOGARITHMIC_FROM:
+        return False
+    getattr(axes, f"set_{which}scale")("symlog", linthresh=DURATION_LINEAR, linscale=0.5)
+    duration_axis(getattr(axes, f"{which}axis"), longest)
+    return True
 
 
 def color_bar(panels: Sequence[Axes], scale: ScalarMappable, label: str, *, times: bool = False) -> Axis:
@@ -388,7 +429,7 @@ def name_rows(axes: Axes, names: Sequence[str], label: str) -> None:
     step = nice_count(len(names) * NAME_HEIGHT / panel_pixels(axes)[1])
     axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     shown = [shortened(name, 24) for name in names[::step]]
-    axes.set_yticks(range(0, len(names), step), shown, fontsize=8, parse_math=False)
+    axes.set_yticks(range(0, len(names), step), shown, fontsize="small", parse_math=False)
     axes.tick_params(axis="y", length=0 if step == 1 else 2)
     axes.set_ylabel(label)
 

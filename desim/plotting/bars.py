@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.plotting.axes import panel_pixels
+from desim.plotting.axes import panel_pixels, text_scale
 from desim.plotting.colors import DOWN_COLOR, WAITING_COLOR
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _write_labels(
             ha="center",
             va="center",
             rotation=90 if upright[index] else 0,
-            fontsize=min(LABEL_SIZE, SHARE * across[index]),
+            fontsize=min(LABEL_SIZE, SHARE * across[index]) * text_scale(),
             color="black" if face[:3] @ (0.299, 0.587, 0.114) > 0.5 else "white",
             bbox={"facecolor": face, "edgecolor": "none", "pad": 1.0} if framed[index] else None,
             clip_on=True,

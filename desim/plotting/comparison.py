@@ -1,25 +1,57 @@
-"""Comparison figures of runs or agents: metrics as bars and as lines with confidence bands, ranks, distributions."""
+"""Comparison figures of agents: metrics with intervals, ranks, profiles, distributions, and means over time with bands.
+
+They take plain values, so that every problem, and data from elsewhere, can be drawn. Points, not bars, show values:
+they need no zero, so an axis may be logarithmic without making small values look large.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.formatting import all_names, compared, heading, selection, shortened
-from desim.plotting.axes import add_legend, group_digits, new_figure, new_panels, plain
-from desim.plotting.colors import line_styles
+from desim.formatting import (
+    all_names,
+    compared,
+    heading,
+    metric_words,
+    nice_count,
+    nice_duration,
+    selection,
+    shortened,
+)
+from desim.plotting.axes import (
+    DURATION_LINEAR,
+    add_legend,
+    figure_width,
+    group_digits,
+    label_panels,
+    new_figure,
+    new_panels,
+    panel_pixels,
+    plain,
+    scale_durations,
+    slot_axis,
+    text_scale,
+    time_axis,
+)
+from desim.plotting.colors import LineStyle, line_styles
+from desim.plotting.runs import load_runs
+from desim.plotting.views import averages
 from desim.problem import ProblemDescriptor, kind_of
-from desim.sweep.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from desim.result import Result
     from desim.statistics import PerformanceProfile, Ranking
+    from desim.sweep.comparison import Comparison, RunSummary
     from desim.sweep.study import ComparisonResult
 
 __all__ = [
@@ -27,6 +59,9 @@ __all__ = [
     "comparison_figures",
     "critical_differences",
     "decision_time_cdf",
+    "distributions",
+    "figures_of",
+    "mean_curves",
     "metric_lines",
     "performance_profiles",
 ]
@@ -34,11 +69,19 @@ __all__ = [
 Floats = NDArray[np.float64]
 Samples = Mapping[float, ArrayLike]
 
-COLUMNS = 3
+#: Width of a figure in inches from which it has the first number of panels in a row, and otherwise the second.
+WIDE, COLUMNS = 6.0, (3, 2)
+#: Widths of characters and of tick labels, and room beside texts, in pixels as :func:`panel_pixels` counts them.
+CHARACTER, TICK, GAP = 6.5, 60.0, 12.0
+#: Longest name of an agent in characters.
+LONGEST_NAME = 26
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+#: Number of points above which a line has no markers.
+MOST_MARKED = 25
+#: Number of bins of a mean over time.
+BINS = 60
 BOUND_COLOR = "#555555"
-INTERVAL_COLOR = "#6E6E6E"
-#: Ratio of a bar to the median of the others above which the axis is logarithmic.
+#: Ratio of a value to the median of the others above which the axis is logarithmic.
 SQUASHING = 20.0
 #: Largest ratio on a linear axis; larger ones make the axis logarithmic.
 LARGEST_LINEAR = 5.0
@@ -46,32 +89,6 @@ LARGEST_LINEAR = 5.0
 PERCENTILE = 98.0
 #: Number of quantiles that a curve of more decisions is drawn through.
 MOST_POINTS = 2_000
-
-
-def comparison_figures(found: ComparisonResult | Comparison) -> dict[str, list[Axes]]:
-    """Draw a comparison of agents.
-
-    Parameters
-    ----------
-    found : ComparisonResult
-        Comparison, as :func:`desim.compare` returns it.
-
-    Returns
-    -------
-    dict of str to list of Axes
-        Figures by name: ``metrics``, and ``ranks`` and ``profiles`` if available.
-    """
-    comparison = found if isinstance(found, Comparison) else found.comparison
-    ends = {
-        agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
-    }
-    options: dict[str, Any] = {"problem": comparison.kind, "unfinished": comparison.unfinished, "intervals": ends}
-    figures = {"metrics": compare_metrics(comparison.table, **options)}
-    if comparison.ranking is not None:
-        figures["ranks"] = [critical_differences(comparison.ranking)]
-    if comparison.profile is not None:
-        figures["profiles"] = [performance_profiles(comparison.profile)]
-    return figures
 
 
 def compare_metrics(
@@ -82,7 +99,7 @@ def compare_metrics(
     unfinished: Collection[str] = (),
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
 ) -> list[Axes]:
-    """Draw metrics of several runs as bars, one small panel per metric.
+    """Draw metrics of several runs as dots with intervals, one small panel per metric.
 
     Parameters
     ----------
@@ -96,15 +113,15 @@ def compare_metrics(
         Runs that left jobs queued, running or lost. Their waiting times, slowdowns and similar metrics are marked with
         a dagger and are never the best, because they do not count those jobs.
     intervals : mapping of str to mapping of str to (float, float), optional
-        Intervals by metric for each run by name, drawn as lines over the bars; intervals that are not finite are
+        Intervals by metric for each run by name, drawn as lines through the dots; intervals that are not finite are
         omitted.
 
     Returns
     -------
     list of Axes
-        One panel per metric, on a new figure. The best value is bold if the metric has a better direction. A metric
-        that a run lacks, or that is NaN, has no bar. If one bar is 20 times as long as the median of the others, and
-        all are > 0, the axis is logarithmic.
+        One panel per metric, on a new figure, with the values on the right. The best value is bold if the metric has a
+        better direction. A metric that a run lacks, or that is NaN, has no dot. If one value is 20 times as large as
+        the median of the others, and all are > 0, the axis is logarithmic.
 
     Raises
     ------
@@ -118,63 +135,89 @@ def compare_metrics(
     unknown = sorted(set(names) - set(all_names(table.values())))
     if unknown or not names:
         raise InvalidConfiguration(f"metrics: got {names!r}, but no run has {', '.join(unknown) or 'any'}")
-    rows, columns = -(-len(names) // COLUMNS), min(len(names), COLUMNS)
-    figure = new_figure(9.0, rows * (0.65 + 0.26 * len(table)))
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
+    runs = [shortened(run, LONGEST_NAME) for run in table]
+    width = figure_width(9.0)
+    columns = min(len(names), COLUMNS[width < WIDE])
+    rows = -(-len(names) // columns)
+    room = (100.0 * width / text_scale() - CHARACTER * max(map(len, runs)) - GAP) / columns - GAP
+    titles = {
+        name: [
+            *wrap(heading(name, kind), max(int(room / CHARACTER), 12)),
+            *([f"{kind.metrics[name].better} is better"] if kind.metrics[name].better else []),
+        ]
+        for name in names
+    }
+    lines = rows * (len(table) + max(map(len, titles.values())) + 1.5)
+    grid = new_figure(9.0, 0.15 * rows, lines).subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
     colors = [style.color for style in line_styles(table).values()]
     for axes, name in zip(grid, names, strict=False):
         values = [float(run.get(name, math.nan)) for run in table.values()]
         ends = [(intervals or {}).get(run, {}).get(name, (math.nan, math.nan)) for run in table]
-        _draw_metric(axes, values, compared(name, table, unfinished, kind), colors, ends)
-        direction = f"{kind.metrics[name].better} is better" if kind.metrics[name].better else ""
-        axes.set_title(f"{heading(name, kind)}\n{direction}", loc="left", fontsize=8, parse_math=False)
+        _draw_dots(axes, values, ends, colors)
+        _mark_values(axes, values, ends, compared(name, table, unfinished, kind), room)
+        axes.set_title("\n".join(titles[name]), loc="left", fontsize="small", parse_math=False)
     for axes in grid[len(names) :]:
         axes.remove()
-    for axes in grid[: len(names) : COLUMNS]:
-        axes.set_yticks(range(len(table)), [shortened(run, 30) for run in table], fontsize=9, parse_math=False)
-    grid[0].invert_yaxis()
+    for axes in grid[: len(names) : columns]:
+        axes.set_yticks(range(len(table)), runs, fontsize="small", parse_math=False)
+    grid[0].set_ylim(len(table) - 0.5, -0.5)
     return list(grid[: len(names)])
 
 
-def _draw_metric(
-    axes: Axes,
-    values: list[float],
-    words: list[tuple[str, bool]],
-    colors: list[Any],
-    ends: list[tuple[float, float]],
-) -> None:
-    lengths = [value if math.isfinite(value) else 0.0 for value in values]
-    known = [all(map(math.isfinite, (*end, value))) for end, value in zip(ends, values, strict=True)]
-    drawn = [end if there else (length, length) for end, there, length in zip(ends, known, lengths, strict=True)]
-    axes.barh(range(len(values)), lengths, height=0.7, color=colors)
-    for row in np.flatnonzero(known).tolist():
-        axes.plot(drawn[row], [row, row], color=INTERVAL_COLOR, linewidth=1.2, solid_capstyle="butt", gid="interval")
+def _draw_dots(axes: Axes, values: Sequence[float], ends: Sequence[tuple[float, float]], colors: Sequence[Any]) -> None:
+    """Draw dots with intervals in rows, the first at the top; leave out what is not finite."""
+    for row, (value, end, color) in enumerate(zip(values, ends, colors, strict=True)):
+        look: Any = {"color": color, "clip_on": True, "solid_capstyle": "butt"}
+        if all(map(math.isfinite, (value, *end))):
+            axes.plot(end, [row, row], linewidth=1.4, gid="interval", **look)
+        if math.isfinite(value):
+            axes.plot([value], [row], "o", markersize=4.5, gid="mark", zorder=3.0, **look)
     plain(axes)
-    axes.spines["bottom"].set_visible(False)
-    axes.tick_params(axis="both", length=0)
-    reach = [max(length, high) for length, (_, high) in zip(lengths, drawn, strict=True)]
-    low, high = min(0.0, *lengths), max(0.0, *reach)
-    if low < 0.0:  # intervals of non-negative quantities are cut off at the start of the bars
-        low = min(low, *(end for end, _ in drawn))
+    axes.spines["left"].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.grid(axis="y", color="#E8E8E8", linewidth=0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def _mark_values(
+    axes: Axes,
+    values: Sequence[float],
+    ends: Sequence[tuple[float, float]],
+    words: Sequence[tuple[str, bool]],
+    room: float,
+) -> None:
+    """Write the values at the right of a panel that is ``room`` wide, and set up its axis beside them."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    known = [number for number in (*values, *(end for pair in ends for end in pair)) if math.isfinite(number)] or [0.0]
+    low, high = min(known), max(known)
+    taken = min((CHARACTER * max(len(text) for text, _ in words) + GAP) / room, 0.7)
+    label = CHARACTER * max(len(f"{high:,.0f}"), 4) + 2.0 * GAP
+    most = max(int((1.0 - taken) * room / label), 1)
     if _is_squashed(values):
-        low = min(values) / 3.0
         axes.set_xscale("log")
-        axes.set_xlim(low, high * (high / low) ** 0.45)
-        places = [top * (high / low) ** 0.03 for top in reach]
-        axes.set_xlabel("logarithmic", fontsize=7, color="#555555")
+        low, high = min(values) / 1.5, high * 1.2  # an interval that reaches below 0 runs out of the panel
+        marks = LogLocator(numticks=most + 1).tick_values(low, high)
+        right = high * (high / low) ** (taken / (1.0 - taken))
     else:
-        room = (high - low) or 1.0
-        axes.set_xlim(low, high + 0.35 * room)
-        places = [max(top, 0.0) + 0.02 * room for top in reach]
-    axes.set_xticks([])
-    axes.minorticks_off()
-    for row, (place, (text, best)) in enumerate(zip(places, words, strict=True)):
-        weight = "bold" if best else "normal"
-        axes.text(place, row, text, va="center", fontsize=8, fontweight=weight)
+        if min(filter(math.isfinite, values), default=0.0) >= 0.0 and low < 0.4 * high:
+            low = 0.0  # an interval of what cannot be negative may reach below
+        space = 0.06 * ((high - low) or abs(high) or 1.0)
+        marks = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
+        low, high = low - space, high + space
+        right = high + (high - low) * taken / (1.0 - taken)
+    axes.set_xlim(low, right)
+    axes.xaxis.set_major_locator(FixedLocator([mark for mark in marks if low <= mark <= high]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.tick_params(axis="x", labelsize="small", length=2.5)
+    for row, (text, best) in enumerate(words):
+        look: Any = {"fontsize": "small", "fontweight": "bold" if best else "normal", "va": "center", "ha": "right"}
+        axes.text(1.0, row, text, transform=axes.get_yaxis_transform(), **look)
 
 
-def _is_squashed(values: list[float]) -> bool:
-    """Return whether one bar is so long that the others would hardly be visible."""
+def _is_squashed(values: Sequence[float]) -> bool:
+    """Return whether one value is so large that the others would hardly differ."""
     if len(values) < 3 or not all(value > 0.0 and math.isfinite(value) for value in values):
         return False
     ordered = sorted(values)
@@ -227,28 +270,34 @@ def metric_lines(
 
     if not samples:
         raise InvalidConfiguration("samples: got an empty mapping, expected the values of at least one agent")
-    styles = line_styles(samples, colors)
     (panel,) = new_panels(axes, 1, height=3.4)
-    lines: list[Any] = []
+    entries = _draw_means(panel, samples, line_styles(samples, colors))
+    if bound is not None:
+        places, means, _ = _means("bound", bound)
+        look: Any = {"color": BOUND_COLOR, "linewidth": 1.2, "linestyle": (0, (6, 2)), "gid": "bound"}
+        entries += [("lower bound", line) for line in panel.plot(places, means, **look)]
+    panel.set_xlabel(xlabel, parse_math=False)
+    panel.set_ylabel(ylabel, parse_math=False)
+    every = np.concatenate([line.get_xdata() for _, line in entries])
+    is_whole, most = bool((every == np.round(every)).all()), int(panel_pixels(panel)[0] / TICK)
+    panel.xaxis.set_major_locator(MaxNLocator(max(min(10, most), 1), integer=is_whole, steps=[1, 2, 5, 10]))
+    add_legend([panel], entries)
+    return panel
+
+
+def _draw_means(axes: Axes, samples: Mapping[str, Samples], styles: Mapping[str, LineStyle]) -> list[tuple[str, Any]]:
+    """Draw means with confidence bands; return the legend entries."""
+    entries = []
     for position, (name, line) in enumerate(samples.items()):
         places, means, halves = _means(f"samples[{name!r}]", line)
         look: Any = {"color": styles[name].color, "linestyle": styles[name].dashes, "linewidth": 1.4, "gid": "curve"}
-        area: Any = {"color": look["color"], "alpha": 0.15, "linewidth": 0.0, "gid": "band"}
-        panel.fill_between(places, means - halves, means + halves, **area)
-        lines += panel.plot(places, means, marker=MARKERS[position % len(MARKERS)], markersize=4.0, **look)
-    names = [str(name) for name in samples]
-    if bound is not None:
-        places, means, _ = _means("bound", bound)
-        lines += panel.plot(places, means, color=BOUND_COLOR, linewidth=1.2, linestyle=(0, (6, 2)), gid="bound")
-        names.append("lower bound")
-    plain(panel, grid="y")
-    panel.set_xlabel(xlabel, parse_math=False)
-    panel.set_ylabel(ylabel, parse_math=False)
-    every = np.concatenate([line.get_xdata() for line in lines])
-    panel.xaxis.set_major_locator(MaxNLocator(10, integer=bool((every == np.round(every)).all()), steps=[1, 2, 5, 10]))
-    group_digits(panel.yaxis)
-    add_legend([panel], zip(names, lines, strict=True))
-    return panel
+        area: Any = {"color": look["color"], "alpha": min(0.15, 0.6 / len(samples)), "linewidth": 0.0, "gid": "band"}
+        axes.fill_between(places, means - halves, means + halves, **area)
+        marker = MARKERS[position % len(MARKERS)] if len(places) <= MOST_MARKED else None
+        entries += [(str(name), line) for line in axes.plot(places, means, marker=marker, markersize=4.0, **look)]
+    plain(axes, grid="y")
+    group_digits(axes.yaxis)
+    return entries
 
 
 def _means(name: str, samples: Samples) -> tuple[Floats, Floats, Floats]:
@@ -264,46 +313,49 @@ def _means(name: str, samples: Samples) -> tuple[Floats, Floats, Floats]:
     return np.array(places, dtype=np.float64), means, halves
 
 
-def critical_differences(ranking: Ranking) -> Axes:
-    """Draw mean ranks on a line, with bars that join agents without significant differences.
+def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None = None) -> Axes:
+    """Draw mean ranks with half the critical difference on either side, and bars that join agents that do not differ.
 
     Source: Demsar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning
-    Research 7, 2006.
+    Research 7, 2006; here with one row per agent, because names need more room than ranks.
 
     Parameters
     ----------
     ranking : Ranking
         Ranking from :func:`desim.statistics.rank_agents`.
+    colors : mapping of str to colour, optional
+        Colours of some agents, by name.
 
     Returns
     -------
     Axes
-        Panel on a new figure; the best agent is on the left.
+        Panel on a new figure; the best agent is at the top. A bar on the right joins agents without significant
+        differences.
     """
-    names, ranks = list(ranking.mean_ranks), list(ranking.mean_ranks.values())
-    half, groups = (len(names) + 1) // 2, ranking.groups()
-    rows = 1.0 + 0.35 * len(groups)
-    axes = new_figure(7.5, 0.9 + 0.3 * (half + rows)).subplots()
-    axes.set(xlim=(1 - 0.02, len(names) + 0.02), ylim=(half + rows, -0.2))
-    look: dict[str, Any] = {"annotation_clip": False, "parse_math": False, "fontsize": 9, "va": "center"}
-    for place, (name, rank) in enumerate(zip(names, ranks, strict=True)):
-        is_left = place < half
-        level = rows + (place if is_left else len(names) - 1 - place)
-        edge = 1.0 if is_left else float(len(names))
-        axes.plot([rank, rank, edge], [-0.2, level, level], color="0.4", linewidth=0.9, clip_on=False)
-        text, shift = (f"{name}  {rank:.2f}", -5) if is_left else (f"{rank:.2f}  {name}", 5)
-        look |= {"xytext": (shift, 0), "textcoords": "offset points", "ha": "right" if is_left else "left"}
-        axes.annotate(text, (edge, level), **look)
+    ranks, groups = ranking.mean_ranks, ranking.groups()
+    axes = new_figure(7.0, 0.5, len(ranks) + 2.0).subplots()
+    half, last = ranking.critical_difference / 2.0, float(len(ranks))
+    styles = line_styles(ranks, colors)
+    _draw_dots(
+        axes,
+        list(ranks.values()),
+        [(rank - half, rank + half) for rank in ranks.values()],
+        [styles[name].color for name in ranks],
+    )
+    names = list(ranks)
+    step = 0.04 * last
     for number, group in enumerate(groups):
-        ends = [ranking.mean_ranks[group[0]] - 0.02, ranking.mean_ranks[group[-1]] + 0.02]
-        axes.plot(ends, [0.45 + 0.35 * number] * 2, color="black", linewidth=3.5, solid_capstyle="butt")
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    axes.set_xticks(range(1, len(names) + 1))
-    axes.set_yticks([])
-    axes.spines[["left", "right", "bottom"]].set_visible(False)
-    count, apart = ranking.num_scenarios, ranking.critical_difference
-    axes.set_xlabel(f"mean rank over {count} scenarios; differences above {apart:.2f} are significant", fontsize=9)
+        rows = [names.index(group[0]) - 0.25, names.index(group[-1]) + 0.25]
+        place = last + half + step * (number + 1)
+        axes.plot([place] * 2, rows, color="black", linewidth=2.5, solid_capstyle="butt", gid="group")
+    axes.set(xlim=(1.0 - half - step, last + half + step * (len(groups) + 1)), ylim=(last - 0.5, -0.5))
+    axes.set_xticks(range(1, len(ranks) + 1, nice_count(len(ranks) * TICK / 2 / panel_pixels(axes)[0])))
+    rows = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
+    axes.set_yticks(range(len(ranks)), rows, fontsize="small", parse_math=False)
+    axes.set_xlabel(
+        f"mean rank over {ranking.num_scenarios} scenarios;\nsignificant: above {ranking.critical_difference:.2f}",
+        fontsize="small",
+    )
     return axes
 
 
@@ -377,9 +429,12 @@ def decision_time_cdf(
     >>> [text.get_text() for text in axes.figure.legends[0].get_texts()]
     ['HEFT: 98 % within 4 ms']
     """
-    if not seconds:
-        raise InvalidConfiguration("seconds: got an empty mapping, expected the decision times of at least one agent")
-    times = {str(name): _milliseconds(str(name), values) for name, values in seconds.items()}
+    times = {name: 1_000.0 * values for name, values in _ascending("seconds", seconds).items()}
+    for name, values in times.items():
+        if values[0] < 0.0:
+            raise InvalidConfiguration(
+                f"seconds[{name!r}]: got {float(values[0]) / 1_000.0!r}, expected finite times >= 0"
+            )
     styles = line_styles(times, colors)
     known = np.concatenate([values[values > 0.0] for values in times.values()])
     low, high = (known.min() / 1.3, known.max() * 1.3) if len(known) else (0.1, 1.0)
@@ -388,14 +443,10 @@ def decision_time_cdf(
     entries = []
     for name, values in times.items():
         within = float(np.percentile(values, PERCENTILE, method="inverted_cdf"))
-        shares = 100.0 * np.arange(1, len(values) + 1) / len(values)
-        chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_POINTS)).astype(np.int64))
-        steps = np.concatenate([values[:1], values[chosen], [max(high, values[-1])]])
-        look: Any = {"color": styles[name].color, "linestyle": styles[name].dashes, "linewidth": 1.5, "gid": "curve"}
-        heights = np.concatenate([[0.0], shares[chosen], [100.0]])
         entry = f"{shortened(name, 20)}: {PERCENTILE:g} % within {within:.3g} ms"
-        entries.append((entry, panel.plot(np.maximum(steps, low), heights, drawstyle="steps-post", **look)[0]))
-        panel.plot([max(within, low)], [PERCENTILE], "o", color=look["color"], markersize=5.0, gid="mark", zorder=3.0)
+        entries.append((entry, _draw_shares(panel, values, styles[name], low, high)))
+        color = styles[name].color
+        panel.plot([max(within, low)], [PERCENTILE], "o", color=color, markersize=5.0, gid="mark", zorder=3.0)
     _logarithmic(panel, (1.0,) if high > 1_000.0 * low else (1.0, 2.0, 5.0))
     panel.set(xlim=(low, high), ylim=(0.0, 102.0), xlabel="decision time (ms)", ylabel="decisions (%)")
     plain(panel, grid="both")
@@ -403,15 +454,229 @@ def decision_time_cdf(
     return panel
 
 
-def _milliseconds(name: str, seconds: ArrayLike) -> Floats:
-    """Return times in milliseconds, ascending."""
-    try:
-        times = np.asarray(seconds, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"seconds[{name!r}]: expected numbers: {error}") from error
-    if times.ndim != 1 or not len(times):
-        raise InvalidConfiguration(f"seconds[{name!r}]: got shape {times.shape}, expected one number per decision")
-    wrong = times[~((times >= 0.0) & (times < np.inf))]
-    if len(wrong):
-        raise InvalidConfiguration(f"seconds[{name!r}]: got {wrong[0].item()!r}, expected finite times >= 0")
-    return np.asarray(1_000.0 * np.sort(times))
+def _draw_shares(axes: Axes, values: Floats, style: Any, low: float, high: float) -> Any:
+    """Draw the percentage of ascending values up to each position from ``low`` to ``high``; return the line."""
+    shares = 100.0 * np.arange(1, len(values) + 1) / len(values)
+    chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_POINTS)).astype(np.int64))
+    steps = np.concatenate([values[:1], values[chosen], [max(high, values[-1])]])
+    look: Any = {"color": style.color, "linestyle": style.dashes, "linewidth": 1.5, "gid": "curve"}
+    heights = np.concatenate([[0.0], shares[chosen], [100.0]])
+    return axes.plot(np.maximum(steps, low), heights, drawstyle="steps-post", **look)[0]
+
+
+def _ascending(name: str, samples: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+    """Return finite samples by agent, ascending."""
+    if not samples:
+        raise InvalidConfiguration(f"{name}: got an empty mapping, expected the values of at least one agent")
+    found = {}
+    for agent, given in samples.items():
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidConfiguration(f"{name}[{str(agent)!r}]: expected numbers: {error}") from error
+        if values.ndim != 1 or not len(values):
+            raise InvalidConfiguration(
+                f"{name}[{str(agent)!r}]: got shape {values.shape}, expected a list of at least one number"
+            )
+        if not np.isfinite(values).all():
+            wrong = values[~np.isfinite(values)][0].item()
+            raise InvalidConfiguration(f"{name}[{str(agent)!r}]: got {wrong!r}, expected finite numbers")
+        found[str(agent)] = np.sort(values)
+    return found
+
+
+def distributions(
+    samples: Mapping[str, ArrayLike],
+    *,
+    label: str,
+    unit: str = "",
+    things: str = "jobs",
+    colors: Mapping[str, Any] | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw empirical distributions: the percentage of jobs with at most a value.
+
+    Parameters
+    ----------
+    samples : mapping of str to array_like of shape (n,)
+        Values by agent, such as the waiting times of its jobs.
+    label : str
+        What the values are.
+    unit : str
+        Unit of the values. If it is s, and values reach 200 s, the axis shows durations: linear to 10 s, so that 0 has
+        a place, and logarithmic beyond. Every other axis is linear.
+    things : str
+        What has the values, in the plural.
+    colors : mapping of str to colour, optional
+        Colours of some agents, by name.
+    axes : Axes, optional
+        Panel to draw on; default: a new figure.
+
+    Returns
+    -------
+    Axes
+        Panel with a line of gid ``curve`` per agent.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are no values, or a value is not a finite number.
+
+    Examples
+    --------
+    >>> axes = distributions({"easy": [0.0, 30.0, 60.0, 90.0]}, label="waiting time", unit="s")
+    >>> axes.get_lines()[0].get_ydata().tolist()
+    [0.0, 25.0, 50.0, 75.0, 100.0, 100.0]
+    """
+    values = _ascending("samples", samples)
+    styles = line_styles(values, colors)
+    low, high = min(found[0] for found in values.values()), max(found[-1] for found in values.values())
+    low = min(low, 0.0) if low < 0.5 * high else low
+    high = high if high > low else low + 1.0
+    (panel,) = new_panels(axes, 1, height=3.2)
+    lines = [_draw_shares(panel, found, styles[name], low, high) for name, found in values.items()]
+    panel.set(xlim=(low, high), ylim=(0.0, 102.0), ylabel=f"{things} (%)")
+    panel.set_xlabel(f"{label} ({unit})" if unit else label, parse_math=False)
+    group_digits(panel.xaxis)
+    if unit == "s" and low >= 0.0 and scale_durations(panel, "x", high):
+        panel.set_xlim(0.0, high)
+        panel.set_xlabel(f"{label} (logarithmic from {DURATION_LINEAR:g} s)", parse_math=False)
+    plain(panel, grid="both")
+    add_legend([panel], zip(values, lines, strict=True))
+    return panel
+
+
+def mean_curves(
+    runs: Mapping[str, Sequence[Result]], *, bin_width: float | None = None, axes: Sequence[Axes] | None = None
+) -> list[Axes]:
+    """Draw curves over time, such as utilization and queue, as means over runs with 95 % confidence bands.
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of Result
+        Runs by agent, such as one per seed, or one per window of a log.
+    bin_width : float, optional
+        Width of the bins over which each run is averaged, in seconds or slots; default: about sixty bins.
+    axes : sequence of Axes, optional
+        Panels to draw on, one per curve; default: a new figure.
+
+    Returns
+    -------
+    list of Axes
+        One panel per curve of the problem's view, see :class:`desim.plotting.views.View`. Time counts from the start of
+        each run, to the end of the shortest one, so that each mean is over all runs.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are no runs, they are of several problems, or their problem has no curves.
+    """
+    first = next((result for results in runs.values() for result in results), None)
+    if first is None:
+        raise InvalidConfiguration("runs: got no runs, expected at least one per agent")
+    kind = kind_of(first)
+    loaded = {
+        agent: load_runs({f"{agent}, {number}": result for number, result in enumerate(results)}, kind.name)
+        for agent, results in runs.items()
+    }
+    every = [run for some in loaded.values() for run in some]
+    length = min(run.end - run.begin for run in every)
+    is_time = kind.time_unit == "s"
+    width = bin_width or (nice_duration(length / BINS) if is_time else float(nice_count(length / BINS)))
+    edges = np.arange(max(int(length / width), 1) + 1) * width
+    views = {agent: [kind.view(run) for run in some] for agent, some in loaded.items()}
+    tables = {
+        agent: [averages(view, run.begin + edges) for view, run in zip(some, loaded[agent], strict=True)]
+        for agent, some in views.items()
+    }
+    labels = {name: curve.label for some in views.values() for view in some for name, curve in view.curves.items()}
+    if not labels:
+        raise InvalidConfiguration(f"problem {kind.name!r} has no curves over time")
+    panels, styles = new_panels(axes, len(labels), height=2.2), line_styles(runs)
+    for panel, (name, label) in zip(panels, labels.items(), strict=True):
+        samples = {
+            agent: {
+                place: [table[name][number] for table in some if name in table.columns] or [math.nan]
+                for number, place in enumerate((edges[:-1] + 0.5 * width).tolist())
+            }
+            for agent, some in tables.items()
+        }
+        entries = _draw_means(panel, samples, styles)
+        panel.set_ylabel("\n".join(wrap(label, 18)), parse_math=False)
+        panel.set_ylim(bottom=min(0.0, panel.dataLim.y0))
+        (time_axis if is_time else slot_axis)(panel, 0.0, float(edges[-1]))
+    add_legend(panels, entries if len(runs) > 1 else [])
+    label_panels(panels)
+    return panels
+
+
+def comparison_figures(found: ComparisonResult) -> dict[str, list[Axes]]:
+    """Draw a comparison of agents.
+
+    Parameters
+    ----------
+    found : ComparisonResult
+        Comparison, as :func:`desim.compare` returns it.
+
+    Returns
+    -------
+    dict of str to list of Axes
+        Figures by name: ``metrics``; ``ranks`` and ``profiles`` if available; ``distribution`` and ``over-time`` if the
+        runs were stored.
+    """
+    drawn = {name: draw() for name, draw in figures_of(found.comparison, found.summaries).items()}
+    return {name: axes if isinstance(axes, list) else [axes] for name, axes in drawn.items()}
+
+
+def figures_of(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[str, Callable[[], Axes | list[Axes]]]:
+    """Return the figures of a comparison by name, as functions that draw them in the style that then holds.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Means, ranks and profiles.
+    summaries : sequence of RunSummary
+        Summaries of the runs; without stored runs there are no distributions and curves.
+
+    Returns
+    -------
+    dict of str to callable
+        ``metrics``; ``ranks`` and ``profiles`` if the comparison has them; ``distribution`` if jobs have a value to
+        show, such as their waiting times; ``over-time`` if there are curves, and several runs per agent.
+    """
+    runs: dict[str, list[Result]] = {}
+    for one in summaries:
+        if one.directory is not None:
+            runs.setdefault(one.agent, []).append(one.load())
+    kind = comparison.kind
+    colors = {name: style.color for name, style in line_styles(comparison.means).items()}
+    ends = {
+        agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
+    }
+    options: Any = {"problem": kind, "unfinished": comparison.unfinished, "intervals": ends}
+    found: dict[str, Callable[[], Axes | list[Axes]]] = {
+        "metrics": partial(compare_metrics, comparison.table, **options)
+    }
+    if comparison.ranking is not None:
+        found["ranks"] = partial(critical_differences, comparison.ranking, colors=colors)
+    if comparison.profile is not None:
+        found["profiles"] = partial(performance_profiles, comparison.profile, colors=colors)
+    first = next((kind.view(run) for some in runs.values() for run in load_runs({"": some[0]}, kind.name)), None)
+    if first is not None and first.spread:
+        found["distribution"] = partial(_draw_spread, runs, first.spread, kind, colors)
+    if first is not None and first.curves and len(comparison.seeds) > 1:
+        found["over-time"] = partial(mean_curves, runs)
+    return found
+
+
+def _draw_spread(
+    runs: Mapping[str, Sequence[Result]], column: str, kind: ProblemDescriptor, colors: Mapping[str, Any]
+) -> Axes:
+    """Draw the distributions of a column of the job tables, over all runs of an agent."""
+    samples = {}
+    for agent, results in runs.items():
+        views = [kind.view(run) for result in results for run in load_runs({agent: result}, kind.name)]
+        values = np.concatenate([view.jobs[column].drop_nulls().to_numpy() for view in views])
+        if len(values):
+            samples[agent] = values[np.isfinite(values)]
+    return distributions(samples, label=metric_words(column), unit=kind.metrics[f"{column}_mean"].unit, colors=colors)

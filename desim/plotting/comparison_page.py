@@ -8,11 +8,10 @@ from typing import Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.provenance import provenance
-from desim.result import Result
 from desim.sweep.comparison import LEVEL, Comparison, RunSummary
 from desim.sweep.tables import heading, sentences, tables
 
-__all__ = ["directory_of", "write_comparison"]
+__all__ = ["write_comparison"]
 
 
 def write_comparison(
@@ -54,7 +53,7 @@ def write_comparison(
     drawn = comparison.seeds[0] if seed is None else seed
     if drawn not in comparison.seeds:
         raise InvalidConfiguration(f"--seed: got {drawn}, expected one of {', '.join(map(str, comparison.seeds))}")
-    results = {one.agent: Result.load(directory_of(one)) for one in summaries if one.seed == drawn}
+    results = {one.agent: one.load() for one in summaries if one.seed == drawn}
     criterion, several = comparison.criterion, len(comparison.seeds) > 1
     by = "" if criterion is None else heading(comparison, criterion.metric)
     notes = sentences(comparison)
@@ -68,7 +67,7 @@ def write_comparison(
         title=f"{described['workload']['name']}: agents compared",
         metrics=comparison.table,
         notes=notes,
-        comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
+        comparison=Compared(tables(comparison), comparison.profile, by) if several else None,
         estimates=_estimates(comparison) if several else (),
         made=_settings(described) | provenance() | _command(described),
     )
@@ -110,10 +109,3 @@ def _settings(described: Mapping[str, Any]) -> dict[str, str]:
 def _command(described: Mapping[str, Any]) -> dict[str, str]:
     """Return the command line that produced a comparison, if it is known."""
     return {"command": str(described["command"])} if described.get("command") else {}
-
-
-def directory_of(summary: RunSummary) -> Path:
-    """Return the directory of a run's records; raise InvalidConfiguration if they were not stored."""
-    if summary.directory is None:
-        raise InvalidConfiguration(f"{summary.agent}, seed {summary.seed}: the records were not stored")
-    return summary.directory

@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.notes import print_note
 from desim.problem import ProblemDescriptor
 from desim.records import make_directory, write_atomically
 from desim.result import Result
+from desim.sweep.comparison import Comparison, RunSummary
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from desim.plotting.axes import Style
     from desim.plotting.runs import Window
 
-__all__ = ["FigureFormat", "draw_figures", "save_figure"]
+__all__ = ["FigureFormat", "chosen_kinds", "draw_comparison", "draw_figures", "save_figure", "write_figures"]
 
 FigureFormat = Literal["png", "svg", "pdf"]
 DOTS_PER_INCH = 150
 #: Metadata fields that would make files of the same run differ.
 METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
+
+
+def chosen_kinds(asked: Sequence[str] | None, kind: ProblemDescriptor, own: Collection[str] = ()) -> list[str]:
+    """Return the names of the requested figures.
+
+    Parameters
+    ----------
+    asked : sequence of str or None
+        Requested names; None means all figures.
+    kind : ProblemDescriptor
+        Description of the problem, with its figures.
+    own : collection of str
+        Names of figures besides.
+
+    Returns
+    -------
+    list of str
+        Names without duplicates.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a name is unknown, or no name is given.
+    """
+    known = [*own, *kind.figures]
+    if asked is None:
+        return known
+    kinds = list(dict.fromkeys(asked))
+    if not kinds or set(kinds) - set(known):
+        there = f"expected some of {','.join(known)}" if known else f"but {kind.name} has no figures"
+        near = "".join(did_you_mean(name, known) for name in kinds if name not in known)
+        raise InvalidConfiguration(f"--kind: got {','.join(asked)!r}{near}, {there}")
+    return kinds
 
 
 def draw_figures(
@@ -68,19 +105,61 @@ def draw_figures(
     RecordError
         If a file cannot be written.
     """
+    figures = {}
+    fitting = [name for name, figure in kind.figures.items() if figure.suits(results.values())]
+    for name in fitting if kinds is None else kinds:
+        draw = kind.figures[name].draw
+        figures[name] = partial(
+            draw, results, **({} if window is None or not _has_window(draw) else {"window": window})
+        )
+    return write_figures(figures, directory, file_format=file_format, style=style, must=kinds is not None)
+
+
+def write_figures(
+    figures: Mapping[str, Callable[[], Axes | list[Axes]]],
+    directory: Path,
+    *,
+    file_format: FigureFormat = "png",
+    style: Style = "screen",
+    must: bool = False,
+) -> list[Path]:
+    """Draw figures to files of their names.
+
+    Parameters
+    ----------
+    figures : mapping of str to callable
+        Functions that draw them, by name.
+    directory : Path
+        Directory for the files; files of the same name are replaced.
+    file_format : {"png", "svg", "pdf"}
+        File format, also the suffix of the files.
+    style : {"screen", "paper", "paper-wide"}
+        Width of the figures, see :func:`desim.plotting.axes.figure_style`.
+    must : bool
+        Whether a figure that cannot be drawn is an error; otherwise a note tells the reason.
+
+    Returns
+    -------
+    list of Path
+        Paths of the files.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a figure that must be drawn cannot be drawn.
+    RecordError
+        If a file cannot be written.
+    """
     from desim.plotting.axes import figure_style
 
     make_directory(directory)
     paths = []
-    fitting = [name for name, figure in kind.figures.items() if figure.suits(results.values())]
-    for name in fitting if kinds is None else kinds:
-        draw = kind.figures[name].draw
-        options = {} if window is None or not _has_window(draw) else {"window": window}
+    for name, draw in figures.items():
         with figure_style(style):
             try:
-                axes = draw(results, **options)
+                axes = draw()
             except InvalidConfiguration as error:  # such as allocations that were not recorded
-                if kinds is not None:
+                if must:
                     raise
                 print_note(f"desim: no figure {name!r}: {error}")
                 continue
@@ -88,6 +167,53 @@ def draw_figures(
             assert figure is not None
             paths.append(save_figure(figure, directory / f"{name}.{file_format}", file_format))
     return paths
+
+
+def draw_comparison(
+    comparison: Comparison,
+    summaries: Sequence[RunSummary],
+    directory: Path,
+    *,
+    kinds: Sequence[str] | None = None,
+    style: Style = "screen",
+    file_format: FigureFormat = "png",
+    window: Window = None,
+) -> list[Path]:
+    """Draw the figures of a comparison, and those of the runs of its first seed or window.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Means, tests and ranks.
+    summaries : sequence of RunSummary
+        Summaries of the runs, with the directories of their records.
+    directory : Path
+        Directory for the files; files of the same name are replaced.
+    kinds : sequence of str, optional
+        Names of figures; default: all.
+    style : {"screen", "paper", "paper-wide"}
+        Width of the figures.
+    file_format : {"png", "svg", "pdf"}
+        File format.
+    window : (float, float), optional
+        Time range of the figures of runs.
+
+    Returns
+    -------
+    list of Path
+        Paths of the files.
+    """
+    from desim.plotting.comparison import figures_of
+
+    own = figures_of(comparison, summaries)
+    chosen = chosen_kinds(kinds, comparison.kind, own)
+    look: Any = {"style": style, "file_format": file_format}
+    first = {one.agent: one.load() for one in summaries if one.seed == comparison.seeds[0]}
+    asked = None if kinds is None else [name for name in chosen if name not in own]
+    drawn = write_figures(
+        {name: own[name] for name in chosen if name in own}, directory, must=kinds is not None, **look
+    )
+    return drawn + draw_figures(first, directory, comparison.kind, kinds=asked, window=window, **look)
 
 
 def _has_window(draw: Callable[..., object]) -> bool:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from desim.formatting import metric_words
+from desim.formatting import DAY, metric_words, nice_count, nice_duration
+from desim.plotting.maps import integrals
 from desim.plotting.packing import Packed, Pool
 from desim.plotting.page import Block, Chart, Paragraph, Section, Table, write_page
 from desim.plotting.reports import Comparison, Metrics, ReportOfRuns
@@ -27,6 +28,8 @@ __all__ = ["Estimates", "view"]
 
 #: Number of points per distribution curve.
 SPREAD_POINTS = 400
+#: Number of rectangles that the charts of all runs together show one by one, and the least of one run.
+MOST_READABLE, FEWEST_READABLE = 1_500, 250
 #: Number of values of a map above which neighbouring slots are averaged.
 MOST_CELLS = 2_000_000
 
@@ -175,6 +178,7 @@ class _Charts:
         return {
             "unit": self.kind.time_unit,
             "span": self.span,
+            "opening": self.opening(),
             "looks": LOOKS,
             "runs": [
                 {"name": run.name, "title": run.title, "color": names.index(run.name), "jobs": self._count(one)}
@@ -206,6 +210,26 @@ class _Charts:
                 "shares": {name: np.asarray(shares).round(5).tolist() for name, shares in profile.shares.items()},
             },
         }
+
+    def opening(self) -> tuple[float, float] | None:
+        """Return the busiest part of the time, at most a day, if all rectangles at once could not be told apart."""
+        import polars as pl
+
+        charts = [part for one in self.views for part in [*one.charts.values()][:1] if isinstance(part, Lanes)]
+        readable = max(FEWEST_READABLE, MOST_READABLE // max(len(charts), 1))
+        most = max((len(chart.begin) for chart in charts), default=0)
+        if most <= readable:
+            return None
+        width, is_time = (self.span[1] - self.span[0]) * readable / 2.0 / most, self.kind.time_unit == "s"
+        width = min(nice_duration(width), DAY) if is_time else float(nice_count(width))
+        edges = np.arange(np.floor(self.span[0] / width), np.ceil(self.span[1] / width) + 1.0) * width
+        busy = np.zeros(len(edges) - 1)
+        for chart in charts:
+            held = chart.look < LOOKS.index("down")
+            spans = {"begin": chart.begin, "end": chart.end, "amount": chart.last - chart.first + 1.0}
+            busy += integrals(pl.DataFrame(spans).filter(held).with_columns(row=pl.lit(0)), edges, 1)[0]
+        first = int(busy.argmax())
+        return max(float(edges[first]), self.span[0]), min(float(edges[first + 1]), self.span[1])
 
     def _count(self, one: View) -> int:
         return len(one.jobs)

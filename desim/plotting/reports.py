@@ -1,11 +1,9 @@
-"""Reports: one HTML file with the tables and figures of one or several runs of a problem."""
+"""Tables and figures of one or several runs of a problem, for a page."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from desim.exceptions import DesimError, InvalidConfiguration
@@ -21,7 +19,7 @@ from desim.formatting import (
     time_unit,
 )
 from desim.plotting.colors import line_styles
-from desim.plotting.page import Block, Cell, Paragraph, Picture, Section, Table, picture_of, write_page
+from desim.plotting.page import Block, Cell, Paragraph, Picture, Table, picture_of
 from desim.plotting.runs import Run, load_runs
 from desim.problem import ProblemDescriptor, kind_of
 from desim.result import Result
@@ -29,9 +27,9 @@ from desim.result import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.statistics import PerformanceProfile, Ranking
+    from desim.statistics import PerformanceProfile
 
-__all__ = ["Comparison", "report"]
+__all__ = ["Comparison", "Metrics", "ReportOfRuns"]
 
 Metrics = Mapping[str, Mapping[str, float]]
 
@@ -42,91 +40,25 @@ LONGEST_SETTING = 160
 
 
 class Comparison(NamedTuple):
-    """Comparison of agents in a report.
+    """Comparison of agents on a page.
 
     Attributes
     ----------
     tables : sequence of Table
         Tables of means, differences, tests and so on.
-    ranking : Ranking or None
-        Ranking from :func:`desim.statistics.rank_agents`, drawn with its critical difference.
     profile : PerformanceProfile or None
         Profiles from :func:`desim.statistics.performance_profile`, drawn as curves.
     metric : str
-        Metric that both refer to, in words.
+        Metric of the profiles, in words.
     """
 
     tables: Sequence[Table] = ()
-    ranking: Ranking | None = None
     profile: PerformanceProfile | None = None
     metric: str = ""
 
 
-def report(
-    results: Mapping[str, Result],
-    path: str | os.PathLike[str],
-    *,
-    title: str = "Simulation report",
-    metrics: Metrics | None = None,
-    notes: str | Sequence[str] = (),
-    comparison: Comparison | None = None,
-    kind: ProblemDescriptor | None = None,
-) -> Path:
-    """Write a report about one or several runs of a problem.
-
-    The file is self-contained: styles and figures are inside. It has no date, so that the same runs give the
-    same file. A figure is a vector graphic unless its pixels are much smaller.
-
-    Parameters
-    ----------
-    results : mapping of str to Result
-        Runs by name.
-    path : path
-        HTML file; an existing file is replaced only when the new one is complete.
-    title : str
-        Heading of the report.
-    metrics : mapping of str to mapping of str to float, optional
-        Metrics of every run; default: computed by :meth:`desim.Result.metrics`.
-    notes : str or sequence of str
-        Introductory paragraphs, as plain text.
-    comparison : Comparison, optional
-        Tests, ranks and profiles of agents, over more runs than those drawn.
-    kind : ProblemDescriptor, optional
-        Kind of problem; default: that of the first run.
-
-    Returns
-    -------
-    Path
-        Path of the file.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If the results are not all of one problem, or the metrics are not of these runs.
-    RecordError
-        If the file cannot be written.
-    """
-    from desim import __version__
-
-    found = ReportOfRuns(results, kind)
-    blocks = [Paragraph(text) for text in ([notes] if isinstance(notes, str) else notes)]
-    sections = [Section("", blocks)] if blocks else []
-    if comparison is not None:
-        sections.append(Section("Comparison", found.comparison(comparison)))
-    sections.append(Section("Runs", [found.runs_table(), *found.configuration()]))
-    if found.kind.words.workload is not None:
-        sections.append(Section("Workload", found.workload()))
-    values, problems = found.computed() if metrics is None else (found.checked(metrics), [])
-    known = {name: table for name, table in values.items() if table}
-    tables = found.metric_tables(known) if known else []
-    sections.append(Section("Metrics", [*tables, *problems, *found.unfinished(computed_here=metrics is None)]))
-    if figures := found.figures(known):
-        sections.append(Section("Figures", figures))
-    return write_page(Path(path), title, sections, f"Made with desim {__version__}.")
-
-
 class ReportOfRuns:
-    """Creates the blocks of a report about some results."""
+    """Creates the blocks of a page about some results."""
 
     def __init__(self, results: Mapping[str, Result], kind: ProblemDescriptor | None) -> None:
         first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
@@ -269,7 +201,7 @@ class ReportOfRuns:
         left = "; ".join(f"{name}: {jobs}" for name, jobs in self.left.items())
         text = words.left_out
         if not computed_here:
-            text = "The metrics were passed to this report; see their source for whether they count these jobs."
+            text = "The metrics were given to this page; see their source for whether they count these jobs."
         return [
             Paragraph(f"{MARK} Some jobs had not finished when the run ended ({left}).", warn=True),
             Paragraph(f"{text} Values marked {MARK} should not be compared with those of other runs."),
@@ -280,27 +212,8 @@ class ReportOfRuns:
         drawing = (axes[0] if isinstance(axes, list) else axes).get_figure(root=True)
         assert drawing is not None
         self._number += 1
-        alt = f"{caption} Runs: {', '.join(self._results)}. The numbers behind it are in the tables of this report."
+        alt = f"{caption} Runs: {', '.join(self._results)}. The numbers behind it are in the tables of this page."
         return picture_of(drawing, f"Figure {self._number}. {caption}", alt)
-
-    def comparison(self, comparison: Comparison) -> list[Block]:
-        """Return the blocks about the comparison of agents."""
-        from desim.plotting.comparison import critical_differences, performance_profiles
-
-        blocks: list[Block] = [*comparison.tables]
-        if comparison.ranking is not None:
-            caption = (
-                f"Mean ranks by {comparison.metric}, the best at the left. A bar joins agents that do not differ "
-                "significantly."
-            )
-            blocks.append(self._picture(critical_differences(comparison.ranking), caption))
-        if comparison.profile is not None:
-            caption = (
-                f"Performance profiles by {comparison.metric}: share of the runs in which an agent's cost is within a "
-                "given ratio of the best. Higher and further left is better."
-            )
-            blocks.append(self._picture(performance_profiles(comparison.profile, colors=self.colors), caption))
-        return blocks
 
     def figures(self, metrics: Metrics) -> list[Block]:
         """Draw the metrics and all figures of the problem; the first of these, the largest, comes last."""

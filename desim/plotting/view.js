@@ -806,6 +806,7 @@ function toolbar(root) {
   root.append(bar);
   root.append(make("p", { class: "help wide" }));
   root.lastChild.innerHTML = "Drag to move, <kbd>Ctrl</kbd> + wheel, pinch or double-click to zoom, <kbd>Shift</kbd> + wheel for rows, click a bar to keep its job. Keys: <kbd>←</kbd> <kbd>→</kbd> <kbd>+</kbd> <kbd>−</kbd> <kbd>[</kbd> <kbd>]</kbd> <kbd>0</kbd>, <kbd>/</kbd> search, <kbd>Esc</kbd> let go.";
+  if (DATA.opening) root.append(make("p", { class: "help", text: "The page opens on the busiest part of the time; “all” shows the rest." }));
   search.addEventListener("input", () => find(search.value, false));
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") { find(search.value, true); event.preventDefault(); }
@@ -1176,7 +1177,7 @@ function profiles() {
     return { glyph, run };
   });
   const plot = make("div", { class: "plot" });
-  root.append(make("p", { class: "help", text: `Performance profile by ${label}: share of the seeds in which an agent's cost is within a given ratio of the best. Higher and further left is better.` }), make("div", { class: "legend" }, ...lines.filter((line) => line.run >= 0).map((line) => make("span", {}, make("span", { class: "dot", "data-run": line.run }), DATA.runs[line.run].name))), plot);
+  root.append(make("p", { class: "help", text: `Performance profile by ${label}: share of the runs in which an agent's cost is within a given ratio of the best. Higher and further left is better.` }), make("div", { class: "legend" }, ...lines.filter((line) => line.run >= 0).map((line) => make("span", {}, make("span", { class: "dot", "data-run": line.run }), DATA.runs[line.run].name))), plot);
   place(figure, plot);
   profile = { restyle: () => { for (const line of lines) if (line.run >= 0) line.glyph.glyph.line_color = runColor(line.run); } };
 }
@@ -1284,6 +1285,7 @@ async function start() {
     measure();
     addEventListener("resize", () => { for (const chart of charts) chart.drawn = null; measure(); schedule(); });
     reset();
+    if (DATA.opening) show(...DATA.opening);  // all at once would be confetti
   }
   restyle();
   if (timeRange) refresh();

@@ -14,13 +14,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.plotting.curves import add_up
+from desim.plotting.curves import add_up, bin_averages
 from desim.plotting.runs import Run
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LOOKS", "Arrows", "Curve", "Lanes", "Map", "View", "free_rows", "joined", "lanes_of", "plain_view"]
+__all__ = [
+    "LOOKS",
+    "Arrows",
+    "Curve",
+    "Lanes",
+    "Map",
+    "View",
+    "averages",
+    "free_rows",
+    "joined",
+    "lanes_of",
+    "plain_view",
+]
 
 #: Types of rectangles; those from "down" on belong to no job or are drawn behind the others.
 LOOKS = ("runs", "cut", "duplicate", "critical", "down", "waiting", "window", "expired", "lead_time")
@@ -269,6 +281,30 @@ def joined(steps: pl.DataFrame, name: str, label: str, **more: Any) -> Curve:
         kept[1:-1] &= values[1:-1] == values[:-2]
     kept[1:-1] = ~kept[1:-1]
     return Curve(label, time[kept], value[kept], None if bounds is None else bounds[kept], **more)
+
+
+def averages(view: View, edges: ArrayLike) -> pl.DataFrame:
+    """Return the curves of a view as means over bins.
+
+    Parameters
+    ----------
+    view : View
+        View of a run.
+    edges : array_like of shape (n + 1,)
+        Edges of the bins, ascending.
+
+    Returns
+    -------
+    polars.DataFrame
+        n rows: ``time``, the beginning of the bin, and a column per curve.
+    """
+    import polars as pl
+
+    found = pl.DataFrame({"time": np.asarray(edges, dtype=np.float64)[:-1]})
+    for name, curve in view.curves.items():
+        steps = pl.DataFrame({"time": curve.time, name: curve.value})
+        found = found.with_columns(bin_averages(steps, edges)[name])
+    return found
 
 
 def plain_view(run: Run) -> View:

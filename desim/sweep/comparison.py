@@ -17,6 +17,7 @@ from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Better, ProblemDescriptor
 from desim.records import write_atomically
+from desim.result import Result
 from desim.statistics import (
     Estimate,
     Interval,
@@ -90,6 +91,12 @@ class RunSummary:
     reused: bool = False
     stalled: str = ""
     window: tuple[float, ...] = ()
+
+    def load(self) -> Result:
+        """Return the stored run; raise InvalidConfiguration if its records were not stored."""
+        if self.directory is None:
+            raise InvalidConfiguration(f"{self.agent}, seed {self.seed}: the records were not stored")
+        return Result.load(self.directory)
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ class StudyOptions:
     interval: IntervalKind = "t"
     """Method for confidence intervals: Student's t distribution, or the bootstrap, which assumes no distribution."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nothing is written)")] = None
-    """Directory for runs, comparison.csv, comparison.json, report.html, the interactive view.html, and figures,
+    """Directory for runs, comparison.csv, comparison.json, the interactive page view.html, figures,
     and study.toml, with which `desim compare DIR/study.toml` repeats the comparison."""
     workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per processor)")] = None
     """Number of worker processes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,9 +69,5 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow when agents are compared."""
-    panel = SimpleNamespace(get_figure=lambda root: panel)
-    monkeypatch.setattr(comparing, "draw_figures", lambda *arguments: [])
+    monkeypatch.setattr(comparing, "draw_comparison", lambda *arguments, **look: [])
     monkeypatch.setattr(comparing, "write_comparison", lambda comparison, summaries, described, path: path)
-    monkeypatch.setattr(comparing, "save_figure", lambda figure, path, file_format: path)
-    monkeypatch.setattr("desim.plotting.comparison.compare_metrics", lambda table, **options: [panel])
-    monkeypatch.setattr("desim.plotting.reports.report", lambda results, path, **options: path)

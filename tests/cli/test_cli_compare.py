@@ -86,8 +86,12 @@ def test_everything_is_written(desim: Desim, tmp_path: Path) -> None:
     outcome = desim(*arguments)
     assert outcome.status == 0
     files = {path.name for path in out.iterdir()}
-    figures = {"gantt.png", "utilization.png", "queue.png", "waiting.png", "metrics.png"}
-    assert files == {"runs", "comparison.csv", "comparison.json", "study.toml", "report.html", "view.html"} | figures
+    of_runs, of_agents = (
+        ("gantt", "utilization", "queue", "waiting"),
+        ("metrics", "profiles", "distribution", "over-time"),
+    )
+    figures = {f"{name}.png" for name in (*of_runs, *of_agents)}
+    assert files == {"runs", "comparison.csv", "comparison.json", "study.toml", "view.html"} | figures
     for name in files - {"runs"}:
         assert f"written: {out / name}\n" in outcome.out
     document = json.loads((out / "comparison.json").read_text())
@@ -97,7 +101,7 @@ def test_everything_is_written(desim: Desim, tmp_path: Path) -> None:
         assert float(row["mean"]) == document["means"][agent][metric]["mean"]
         assert (row["difference_mean"] == "") == (agent == "fcfs")
         assert row["seeds"] == "2"
-    html = (out / "report.html").read_text()
+    html = (out / "view.html").read_text()
     assert "95 % confidence" in html
     assert "Difference from fcfs, paired by seed" in html
     for run in document["runs"]:
@@ -367,8 +371,9 @@ def test_demo(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for agent in demo.AGENTS:
         assert any(line.startswith(agent) for line in outcome.out.splitlines())
     assert f"open {out / 'view.html'}" in outcome.out
-    assert (out / "report.html").read_text().count("<figure>") == 5 + 2  # ranks and performance profiles
-    assert "9 runs" in outcome.out
+    assert (out / "ranks.png").exists()
+    assert "30 runs" in outcome.out and "Tests against fcfs" in outcome.out
+    assert "too few" not in outcome.out
 
 
 #: Packages of extras; ``make demo`` installs none of them.
@@ -393,4 +398,4 @@ sys.exit(main(["demo", "--workers", "1"]))
 """
     outcome = subprocess.run([sys.executable, "-c", code], check=False, cwd=tmp_path, capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stderr
-    assert (tmp_path / "demo" / "report.html").exists()
+    assert (tmp_path / "demo" / "view.html").exists()

@@ -367,11 +367,11 @@ def test_a_report_of_a_problem_of_ones_own(desim: Desim, place: Path) -> None:
         "runs",
         "comparison.csv",
         "comparison.json",
-        "report.html",
         "view.html",
         "metrics.png",
+        "profiles.png",
     }
-    assert "mean wait" in (out / "report.html").read_text()
+    assert "mean wait" in (out / "view.html").read_text()
 
 
 @pytest.mark.usefixtures("place")

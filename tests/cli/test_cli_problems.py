@@ -181,11 +181,10 @@ def test_a_report_of_dag_runs(desim: Desim, tmp_path: Path) -> None:
     agents = ["--agents", ",".join(case.agents), "--seeds", "3", "--workers", "1"]
     assert desim("compare", "dag", *case.options, *agents, "--out", out).status == 0
     files = {path.name for path in out.iterdir()}
-    assert files == {"runs", "comparison.csv", "comparison.json", "report.html", "view.html", "metrics.png"} | {
-        f"{kind}.png" for kind in case.kinds
-    }
-    html = (out / "report.html").read_text()
-    assert html.count("<figure>") == 1 + len(case.kinds) + 2  # metrics, runs, ranks and profiles
+    of_agents = ("metrics", "ranks", "profiles", "distribution", "over-time")
+    figures = {f"{name}.png" for name in (*case.kinds, *of_agents)}
+    assert files == {"runs", "comparison.csv", "comparison.json", "view.html"} | figures
+    html = (out / "view.html").read_text()
     for text in ("makespan (s)", "Nemenyi", "Wilcoxon", "Performance profiles", "executors", "plan_ahead"):
         assert text in html
 

@@ -9,7 +9,7 @@ import pytest
 from command_line import Desim
 
 from desim import Result
-from desim.plotting.reports import report
+from desim.plotting import view
 
 SMALL = ("--jobs", 60, "--cores", 32)
 RESERVATIONS = "0:3600:8+86400:90000:32"
@@ -48,7 +48,7 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
     assert result.info["reservations"] == 2 and result.info["limits"] == 2
     assert result.table("dependencies")["think_time"].unique().to_list() == [7.0]
     page = tmp_path / "page.html"
-    report(result, page)
+    view({"easy": result}, page)
     assert "each user: at most 2 jobs at once" in page.read_text()
     again = json.loads(desim("run", "batch", "--trace", log, *site, "--json").out)
     assert "dependencies" not in again["run"]  # of a log they are dropped unless they are asked for

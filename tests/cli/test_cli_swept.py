@@ -59,7 +59,7 @@ def test_a_sweep_is_the_comparisons_of_its_values(desim: Desim, tmp_path: Path) 
     ]
     assert mean == documents[1]["means"]["fcfs"]["waiting_time_mean"]["mean"]
     assert (tmp_path / "sweep/sweep.png").stat().st_size > 5_000
-    assert (tmp_path / "sweep/load=0.6/report.html").exists()
+    assert (tmp_path / "sweep/load=0.6/view.html").exists()
 
 
 def test_a_value_that_makes_no_sense_is_found_before_the_first_run(desim: Desim) -> None:

@@ -82,9 +82,7 @@ def test_levels_answer_as_the_arrays_do(kind: str, seed: int) -> None:
             levels.up = sum(1 << node for node in range(len(table)) if node not in down)
 
 
-@pytest.mark.parametrize(
-    "change", ["another number", "another node", "a node twice", "no such node", "amounts", "GPUs"]
-)
+@pytest.mark.parametrize("change", ["another number", "another node", "a node twice", "no node", "amounts", "GPUs"])
 def test_a_wrong_allocation_has_a_fault(change: str) -> None:
     table = NodeTable(Node.several(4, 2))
     levels, shape = NodeLevels(table), table.compile(Request(4))

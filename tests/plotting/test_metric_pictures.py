@@ -51,12 +51,12 @@ def lines(axes, gid: str) -> list:
     return [line for line in axes.get_lines() if line.get_gid() == gid]
 
 
-def test_bars_are_the_metrics():
+def test_dots_are_the_metrics():
     panels = compare_metrics(METRICS)
     titles = ["waiting time, mean (s)\nlower is better", "utilization\nhigher is better"]
     assert [panel.get_title("left") for panel in panels] == titles
-    assert [bar.get_width() for bar in panels[0].patches] == [10.0, 4.0, 0.0]
-    assert [bar.get_width() for bar in panels[1].patches] == [0.5, 0.25, 0.75]
+    marks = [[(*line.get_xdata(), *line.get_ydata()) for line in lines(panel, "mark")] for panel in panels]
+    assert marks == [[(10.0, 0), (4.0, 1)], [(0.5, 0), (0.25, 1), (0.75, 2)]]
     texts = {text.get_text(): text.get_fontweight() for text in panels[0].texts}
     assert texts == {"10": "normal", "4": "bold", "n/a": "normal"}
     check_layout(panels[0].figure)
@@ -68,13 +68,15 @@ def test_bars_are_the_metrics():
         compare_metrics({})
 
 
-def test_intervals_are_lines_over_the_bars_and_one_giant_squashes_nobody():
+def test_intervals_are_lines_through_the_dots_and_one_giant_squashes_nobody():
     ends = {"a": {"waiting_time_mean": (6.0, 17.0)}, "b": {"waiting_time_mean": (math.nan, math.nan)}}
     first, second = compare_metrics(METRICS, intervals=ends)
     assert [line.get_xdata().tolist() for line in lines(first, "interval")] == [[6.0, 17.0]] and not lines(
         second, "interval"
     )
-    assert first.get_xlim()[1] > 17.0 and first.texts[0].get_position()[0] > 17.0
+    assert lines(first, "interval")[0].get_ydata().tolist() == [0, 0] and first.get_ylim() == (2.5, -0.5)
+    first.figure.draw_without_rendering()
+    assert first.texts[0].get_window_extent().x0 > first.transData.transform((17.0, 0.0))[0]  # beside, not over it
     giant = {name: {"waiting_time_mean": value} for name, value in (("a", 10.0), ("b", 12.0), ("c", 900.0))}
     (panel,) = compare_metrics(giant)
     assert panel.get_xscale() == "log" and panel.get_xlim()[0] < 10.0
@@ -220,14 +222,14 @@ def test_wrong_arguments(call, message):
 def test_every_agent_stands_at_its_rank_and_bars_over_what_is_alike():
     ranking = rank_agents(COSTS, better="lower")
     axes = critical_differences(ranking)
-    found = [line.get_xdata() for line in axes.lines]
-    stems, bars = found[:5], found[5:]
-    assert [float(xs[0]) for xs in stems] == list(ranking.mean_ranks.values())
-    assert [float(xs[-1]) for xs in stems] == [1.0, 1.0, 1.0, 5.0, 5.0]
+    assert [line.get_xdata()[0] for line in lines(axes, "mark")] == list(ranking.mean_ranks.values())
+    widths = [np.diff(line.get_xdata())[0] for line in lines(axes, "interval")]
+    assert widths == pytest.approx([ranking.critical_difference] * 5)
+    bars = [line.get_ydata() for line in lines(axes, "group")]
     assert len(bars) == len(ranking.groups()) > 0
     for ends, group in zip(bars, ranking.groups(), strict=True):
-        assert tuple(name for name, rank in ranking.mean_ranks.items() if ends[0] <= rank <= ends[1]) == group
-    for text, (name, rank) in zip(axes.texts, ranking.mean_ranks.items(), strict=True):
+        assert tuple(name for row, name in enumerate(ranking.mean_ranks) if ends[0] <= row <= ends[1]) == group
+    for text, (name, rank) in zip(axes.get_yticklabels(), ranking.mean_ranks.items(), strict=True):
         assert name in text.get_text() and f"{rank:.2f}" in text.get_text()
     assert f"{ranking.critical_difference:.2f}" in axes.get_xlabel()
     axes.figure.canvas.draw()

@@ -124,3 +124,13 @@ def test_they_are_offered_where_there_are_nodes() -> None:
         node_map({"a": on_cores})
     with pytest.raises(InvalidConfiguration, match="resource: got 'disks', expected one of cores, memory"):
         node_gantt(on_nodes, "disks")
+
+
+def test_partitions_are_together_and_divided_by_a_line() -> None:
+    nodes = [Node(name, 2, partition=part) for name, part in (("a", "gpu"), ("b", "cpu"), ("c", "gpu"), ("d", "cpu"))]
+    jobs = [Job.of_tasks(1, 0.0, Request(tasks=1, cores=2, partition="gpu"), 10.0, 10.0)]
+    axes = node_gantt(simulate(BatchCluster(jobs, nodes=nodes), create("easy")))
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["cpu b", "cpu d", "gpu a", "gpu c"]
+    assert boxes(axes, "executions").tolist() == [[0.0, 10.0, 1.5, 2.5]]
+    (line,) = (part for part in axes.collections if part.get_gid() == "partitions")
+    assert [path.vertices[:, 1].tolist() for path in line.get_paths()] == [[1.5, 1.5]]

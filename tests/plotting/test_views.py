@@ -279,3 +279,15 @@ def test_cores_are_named_after_nodes_and_gpus_shown_by_their_shares() -> None:
 def test_a_page_of_a_run_without_jobs(tmp_path: Path) -> None:
     view(simulate(BatchCluster([], num_cores=4), create("fcfs")), tmp_path / "empty.html")
     assert data_of(tmp_path / "empty.html")["runs"]
+
+
+def test_a_long_run_opens_on_its_busiest_day(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    begin = np.sort(np.concatenate([rng.uniform(0.0, 864_000.0, 1_600), rng.uniform(345_600.0, 430_000.0, 400)]))
+    begin[0] = 0.0
+    jobs = pl.DataFrame({"submission_time": begin, "starting_time": begin, "finish_time": begin + 600.0})
+    info = {"problem": "tickets", "agent": "x", "status": "complete", "end_time": 864_600.0}
+    page = view({"one": Result({"jobs": jobs.lazy()}, info)}, tmp_path / "long.html")
+    assert data_of(page)["opening"] == [345_600.0, 432_000.0]
+    page = view({"one": Result({"jobs": jobs[:200].lazy()}, info)}, tmp_path / "short.html")
+    assert data_of(page)["opening"] is None

@@ -73,12 +73,8 @@ class Waits:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow."""
-    panel = SimpleNamespace(get_figure=lambda root: panel)
-    monkeypatch.setattr("desim.comparing.draw_figures", lambda *arguments: [])
-    monkeypatch.setattr("desim.comparing.comparison_figures", lambda found: {"metrics": [panel]})
-    monkeypatch.setattr("desim.comparing.save_figure", lambda figure, path, file_format: path)
+    monkeypatch.setattr("desim.comparing.draw_comparison", lambda *arguments, **look: [])
     monkeypatch.setattr("desim.comparing.write_comparison", lambda *arguments: arguments[-1])
-    monkeypatch.setattr("desim.plotting.reports.report", lambda results, path, **options: path)
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,18 @@ from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many, nice_count
 from desim.plotting.axes import (
+    LOGARITHMIC_FROM,
     add_legend,
     beside,
     class_axis,
     color_bar,
     drawn_entries,
-    duration_axis,
     label_panels,
     name_rows,
     new_panels,
     panel_pixels,
     plain,
+    scale_durations,
     set_titles,
     time_axis,
 )
@@ -68,8 +69,6 @@ MOST_JOB_COLORS = 1_000
 #: Above this number of rows, a line thinner than its row would be thinner than a pixel.
 MOST_THIN_ROWS = 60
 QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
-#: The axis is logarithmic if waiting times reach this many seconds; it is linear below its first mark.
-LOGARITHMIC_FROM, FIRST_MARK = 200.0, 10.0
 #: Width of a character of a class name, in pixels at 100 dots per inch.
 NAME_CHARACTER = 7.0
 #: Height of a rotated line of a class name, in the same pixels.
@@ -421,12 +420,9 @@ def _classes(run: Run) -> pl.DataFrame:
 
 def _waiting_axis(axes: Axes, longest: float) -> None:
     """Set up the axis of waiting times, from 0 to ``longest`` seconds."""
-    axes.set_ylabel("waiting time (s)")
-    if longest >= LOGARITHMIC_FROM:
-        axes.set_yscale("symlog", linthresh=FIRST_MARK, linscale=0.5)
-        axes.set_ylabel("waiting time")
-        duration_axis(axes.yaxis, 2.0 * longest)
-    axes.set_ylim(0.0, longest * (2.0 if longest >= LOGARITHMIC_FROM else 1.05) or 1.0)
+    is_long = longest >= LOGARITHMIC_FROM and scale_durations(axes, "y", 2.0 * longest)
+    axes.set_ylabel("waiting time" if is_long else "waiting time (s)")
+    axes.set_ylim(0.0, longest * (2.0 if is_long else 1.05) or 1.0)
 
 
 def _name_classes(axes: Axes, counts: list[list[int]]) -> None:
@@ -443,7 +439,7 @@ def _name_classes(axes: Axes, counts: list[list[int]]) -> None:
     if crowded and room * NAME_CHARACTER < 2 * LABEL_LINES:  # two rotated lines would overlap the next name
         names = [name.partition("\n")[0] for name in names]
         axes.set_xlabel("cores requested")
-    class_axis(axes, names, fontsize=8 if crowded else 9, **turned)
+    class_axis(axes, names, fontsize="small", **turned)
 
 
 def _workload(result: Result) -> dict[str, float]:

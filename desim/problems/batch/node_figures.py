@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,8 +64,8 @@ def node_gantt(
 
     Each row is a node, and its height stands for the node's capacity of the resource; the height of an execution stands
     for what it holds of it. For GPUs, an execution is drawn on the GPUs that it held. For other resources it takes the
-    lowest free part of the row, in pieces if necessary. Nodes without the resource have no row. Times in which a node
-    is down (also for maintenance) or reserved for some users are marked.
+    lowest free part of the row, in pieces if necessary. Nodes without the resource have no row. A black line divides
+    partitions. Times in which a node is down (also for maintenance) or reserved for some users are marked.
 
     Parameters
     ----------
@@ -112,7 +113,11 @@ def _draw_nodes(
 ) -> None:
     """Draw executions over nodes, with the times in which nodes were down or reserved."""
     names = _rows(run, resource)
-    name_rows(axes, names["name"].to_list(), "node")
+    partitions = names["partition"].to_list()
+    labels_of_rows = [f"{part} {name}".strip() for part, name in zip(partitions, names["name"], strict=True)]
+    name_rows(axes, labels_of_rows, "node" if not any(partitions) else "partition and node")
+    ends = [row - 0.5 for row, (one, other) in enumerate(pairwise(partitions), 1) if one != other]
+    axes.hlines(ends, *span, colors="black", linewidth=1.2, zorder=3.1, gid="partitions")
     down, kept = _down(run, names), _reserved(run, names)
     add_boxes(axes, boxes_of(down["begin"], down["end"], down["row"], 0.5), "node down", zorder=1.0, **DOWN)
     reserved = boxes_of(kept["start"], kept["end"], kept["row"], 0.5)
@@ -141,9 +146,11 @@ def _load(results: Results, resource: str) -> list[Run]:
 
 
 def _rows(run: Run, resource: str) -> pl.DataFrame:
-    """Return the nodes that have a resource: ``node``, ``name``, ``capacity`` and ``row``."""
+    """Return the nodes that have a resource, by partition: ``node``, ``name``, ``partition``, ``capacity``, ``row``."""
     nodes = capacities(run.table("nodes")).select("node", "name", capacity=pl.col(resource).cast(pl.Float64))
-    return nodes.filter(pl.col("capacity") > 0).with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    nodes = nodes.with_columns(run.table("nodes")["partition"]).filter(pl.col("capacity") > 0)
+    nodes = nodes.sort("partition", maintain_order=True)
+    return nodes.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
 
 
 def _down(run: Run, rows: pl.DataFrame) -> pl.DataFrame:

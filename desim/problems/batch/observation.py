@@ -387,6 +387,8 @@ class BatchState:
         Environment, which provides the current time.
     resources : Resources
         Cores or nodes of the cluster.
+    can_wait : callable
+        Returns whether anything may still happen if no job starts now.
 
     Attributes
     ----------

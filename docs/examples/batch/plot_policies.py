@@ -82,4 +82,4 @@ metric_axes = plotting.compare_metrics(table, metrics=shown)
 
 # %%
 # One run is not evidence: :doc:`/guides/metrics` shows how to compare policies over many seeds, and
-# :func:`desim.plotting.report` puts all of this into one HTML file.
+# :func:`desim.plotting.view` puts all of this into one HTML file.

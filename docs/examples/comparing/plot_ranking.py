@@ -30,8 +30,9 @@ for seed in range(12):
 # %%
 # Critical differences
 # --------------------
-# On each graph the shortest makespan has rank 1. Mean ranks stand on the line. A bar joins agents whose mean ranks do
-# not differ significantly, by Friedman's test with Nemenyi's critical difference.
+# On each graph the shortest makespan has rank 1. A dot is a mean rank, a line half the critical difference on either
+# side. A bar on the right joins agents whose mean ranks do not differ significantly, by Friedman's test with Nemenyi's
+# critical difference.
 
 ranking = rank_agents(makespans, better="lower")
 print(f"Friedman's test that all are alike: p = {ranking.p_value:.1g}")

@@ -78,7 +78,7 @@ class NodeLevels:
     def total(self, shape: CompiledRequest) -> int:
         """Return how many tasks of a request fit on all nodes together."""
         usable, each = self.up & shape.node_set, shape.amounts[0]
-        return sum((level & usable).bit_count() for level in self.levels[each : each * shape.most + 1 : each])
+        return _size_of(self.levels[each : each * shape.most + 1 : each], usable)
 
     def fits(self, shape: CompiledRequest) -> bool:
         """Return whether all tasks of a request fit now."""
@@ -101,10 +101,10 @@ class NodeLevels:
         """Return the first nodes with room for all tasks, by the number of cores on each; None if they do not fit."""
         usable, each, tasks = self.up & shape.node_set, shape.amounts[0], shape.tasks
         # nodes for one, two, three tasks and so on
-        rooms = [level & usable for level in self.levels[each : each * min(shape.most, tasks) + 1 : each]]
+        rooms = [*map(usable.__and__, self.levels[each : each * min(shape.most, tasks) + 1 : each])]
         while rooms and not rooms[-1]:
             rooms.pop()
-        if sum(map(int.bit_count, rooms)) < tasks:
+        if _size_of(rooms, usable) < tasks:
             return None
         if len(rooms) == 1:
             return {each: lowest_cores(rooms[0], tasks)}
@@ -112,7 +112,7 @@ class NodeLevels:
         while high - last > 1:  # invariant: too few tasks fit on the nodes before the last, enough before high
             middle = (last + high) >> 1
             before = (1 << middle) - 1
-            if sum((room & before).bit_count() for room in rooms) < tasks:
+            if _size_of(rooms, before) < tasks:
                 last = middle
             else:
                 high = middle
@@ -178,7 +178,7 @@ class NodeLevels:
         requested: float = 0.0,
     ) -> float:
         """Release the cores of jobs by their ends until a request fits, and return when; see NodeAvailability."""
-        start, missing = inf, shape.request.num_cores - sum(map(int.bit_count, self.levels[1:]))
+        start, missing = inf, shape.request.num_cores - _size_of(self.levels[1:], self.levels[0])
         for end, held in releases:
             if end > start:
                 break
@@ -187,6 +187,11 @@ class NodeLevels:
             if missing <= 0 and start == inf and self.fits(shape):
                 start = end
         return start
+
+
+def _size_of(sets: Iterable[int], within: int) -> int:
+    """Return the sum of the sizes of some sets within another one."""
+    return sum(map(int.bit_count, map(within.__and__, sets)))
 
 
 def _by_cores(held: Sequence[NodeAllocation]) -> dict[int, int]:

@@ -155,14 +155,14 @@ class NodePlan:
         if levels is None or levels.single is None:
             return start_until_refused(self, order)
         # the number of cores decides, and the cluster chooses the same nodes as this plan would
-        free = levels.free_for(levels.single)
+        free = before = levels.free_for(levels.single)
         for row, cores in self.observation.heads():
             if cores > free:
                 self._blocked_cores = cores
                 break
             free -= cores
             self.answer.append(row)
-        self._num_heads, self._head_cores = len(self.answer), levels.free_for(levels.single) - free
+        self._num_heads, self._head_cores = len(self.answer), before - free
         return self._num_heads if self._blocked_cores else None
 
     def start_each(self, positions: IntArray) -> None:
@@ -242,7 +242,8 @@ class NodePlan:
         if self._total(request, beside=beside) < request.tasks:
             failed.add(key)
             return None
-        return (self._room_beside() if beside else self.room).place(request, self.nodes.policy)
+        place: Place | None = (self._room_beside() if beside else self.room).place(request, self.nodes.policy)
+        return place
 
     def _total(self, request: CompiledRequest, *, beside: bool = False) -> int:
         """Return how many tasks of a request fit now, beside the reserved job if that would be delayed."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,21 +153,22 @@ class NodeResources(CoreResources):
     def take_at(self, job: Job, row: int, place: Any, borrowed: int = 0) -> int:
         """Take a place that has no fault for a job; return its cores: the lowest free ones, then borrowed ones."""
         self.held[row] = held = place if isinstance(place, tuple) else tuple(place)
-        cores, rest = 0, held
+        cores, of_nodes = 0, self.table.core_sets
         if isinstance(held, NodeAllocations):
-            emptied = 0  # nodes all of whose free cores the job takes: usually most of them
             for count, nodes in held.by_cores.items():
-                all_free = self.free & self.table.cores_of(nodes)
-                if all_free.bit_count() == count * nodes.bit_count():
-                    cores, emptied = cores | all_free, emptied | nodes
-            rest = () if emptied.bit_count() == len(held) else tuple(one for one in held if not emptied >> one.node & 1)
-        each = self.table.compiled_request(job).amounts[0]
-        for node, tasks, *_ in rest:
-            of_node, count = self.free & self.table.core_sets[node], tasks * each
-            missing = count - of_node.bit_count()
-            if missing > 0:
-                of_node |= lowest_cores(borrowed & self.table.core_sets[node], missing)
-            cores |= lowest_cores(of_node, count)
+                chosen = self.free & self.table.cores_of(nodes)
+                if chosen.bit_count() > count * nodes.bit_count():  # else all free cores of the nodes, as usual
+                    among = (one.node for one in held if nodes >> one.node & 1)
+                    chosen = reduce(or_, (lowest_cores(self.free & of_nodes[node], count) for node in among))
+                cores |= chosen
+        else:
+            each = self.table.compiled_request(job).amounts[0]
+            for node, tasks, *_ in held:
+                of_node, count = self.free & of_nodes[node], tasks * each
+                missing = count - of_node.bit_count()
+                if missing > 0:
+                    of_node |= lowest_cores(borrowed & of_nodes[node], missing)
+                cores |= lowest_cores(of_node, count)
         if borrowed:
             self.levels = None  # for a time, the job holds more than is free
         if self.levels is not None:

@@ -1,0 +1,122 @@
+"""Stored results that commands read: runs under names that distinguish them, and comparisons."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from desim.exceptions import InvalidConfiguration, RecordError
+from desim.problem import kind_of
+from desim.result import Result
+from desim.sweep.comparison import Comparison, RunSummary, compare_runs
+
+__all__ = ["is_comparison", "load_comparison", "load_named"]
+
+COMPARISON = "comparison.json"
+
+
+def load_named(directories: Sequence[Path]) -> dict[str, Result]:
+    """Load results of one problem under names that distinguish them.
+
+    Parameters
+    ----------
+    directories : sequence of Path
+        Directories of the results.
+
+    Returns
+    -------
+    dict of str to Result
+        Results by name, in the order of the directories.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are no directories, the results are of different problems, or a directory is given twice.
+    """
+    if not directories:
+        raise InvalidConfiguration("no results to draw; give at least one directory")
+    loaded = [Result.load(directory) for directory in directories]
+    problems = list(dict.fromkeys(str(result.info.get("problem", "batch")) for result in loaded))
+    if len(problems) > 1:
+        raise InvalidConfiguration(f"the results are of different problems: {', '.join(problems)}")
+    return dict(zip(_names(loaded, directories), loaded, strict=True))
+
+
+def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
+    """Name runs after their agents if these differ, else after agents and seeds, else after their directories."""
+    agents = [
+        str(result.info.get("agent") or directory.name) for result, directory in zip(results, directories, strict=True)
+    ]
+    choices: list[Callable[[int], str]] = [
+        lambda at: agents[at],
+        lambda at: f"{agents[at]}, seed {results[at].info.get('seed')}",
+        lambda at: directories[at].name or str(directories[at]),
+        lambda at: str(directories[at]),
+    ]
+    for choice in choices:
+        names = [choice(at) for at in range(len(results))]
+        if max(Counter(names).values()) == 1:
+            return names
+    raise InvalidConfiguration("a result is given twice")
+
+
+def load_comparison(directory: Path) -> tuple[Comparison, list[RunSummary], dict[str, Any]]:
+    """Return a comparison from its stored files, with the summaries of its runs and the content of its file.
+
+    Parameters
+    ----------
+    directory : Path
+        Directory of the comparison.
+
+    Returns
+    -------
+    (Comparison, list of RunSummary, dict)
+        Comparison, runs, and content of ``comparison.json``.
+
+    Raises
+    ------
+    RecordError
+        If the files are not readable.
+    """
+    described = _read(directory / COMPARISON)
+    summaries = [
+        RunSummary(
+            run["agent"],
+            run["seed"],
+            {name: float("nan") if value is None else value for name, value in run["metrics"].items()},
+            {"valid": run["valid"], "violations": run["violations"], "counts": {}},
+            run["workload"],
+            _records(directory, run["records"]),
+            window=tuple(run.get("window", ())),
+        )
+        for run in described["runs"]
+    ]
+    kind = kind_of(summaries[0].load())
+    chosen = {name: described["options"].get(name) for name in ("metric", "better")}
+    found = compare_runs(summaries, described["baseline"], kind, interval=described["interval"], **chosen)
+    return found, summaries, described
+
+
+def is_comparison(directories: Sequence[Path]) -> bool:
+    """Return whether the first of some directories is a comparison; raise an error if there are others beside it."""
+    found = bool(directories) and (directories[0] / COMPARISON).is_file()
+    if found and len(directories) > 1:
+        raise InvalidConfiguration(f"{directories[0]} is a comparison, which can only be shown by itself")
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        found["runs"][0]["records"]
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise RecordError(f"{path} is not a readable comparison: {error}") from error
+    return found
+
+
+def _records(directory: Path, stored: str | None) -> Path | None:
+    """Return the directory of a run's records, also after the comparison was moved; never outside its directory."""
+    return None if stored is None else directory / "runs" / Path(stored).name

@@ -1,0 +1,110 @@
+"""Figures at the widths of a paper's columns: nothing is cut, nothing lies on anything; what comparisons show."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from batch_pictures import check_layout, run, some_jobs
+from matplotlib.figure import Figure
+
+import desim
+from desim import InvalidConfiguration
+from desim.plotting import comparison_figures, distributions, mean_curves
+from desim.plotting.axes import figure_style
+from desim.problem import kind_of
+from desim.scenario import Scenario, replay, system_of
+from desim.sweep.options import options_of
+
+WIDTHS = {"paper": 3.5, "paper-wide": 7.16}
+#: Agents with long and short names, of values over several orders of magnitude.
+NAMES = ("fcfs", "sjf", "f1", "backfilling-fcfs", "easy-fcfs", "easy-sjf", "a very long name of an agent indeed")
+RUNS = {
+    "batch": ("easy-fcfs", {"jobs": 30, "cores": 64}),
+    "nodes": ("easy-fcfs", {"jobs": 30, "nodes": "3x16,2x32"}),
+    "dag": ("heft", {"jobs": 2, "executors": 4}),
+    "deferrable": ("tetris", {"trace": "fluctuating"}),
+    "multiserver": ("drf", {"slots": 30, "nodes": 32}),
+}
+
+
+def check_texts(figure: Figure) -> None:
+    """Check the layout, and that values written beside dots lie neither on each other nor outside."""
+    check_layout(figure)
+    for axes in figure.axes:
+        places = [text.get_window_extent() for text in axes.texts]
+        assert all(figure.bbox.padded(1.0).contains(*corner) for place in places for corner in place.corners())
+        assert not any(one.overlaps(other) for one, other in combinations(places, 2))
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Seven agents under long and short names over four seeds, with their runs."""
+    agents = ("fcfs", "sjf", "f1", "backfilling-fcfs", "easy-fcfs", "easy-sjf", "conservative-fcfs")
+    out = tmp_path_factory.mktemp("compared")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("desim.comparing.draw_comparison", lambda *arguments, **look: [])
+        patched.setattr("desim.comparing.write_comparison", lambda *arguments: arguments[-1])
+        return desim.compare("batch", dict(zip(NAMES, agents, strict=True)), seeds=4, workers=1, out=out, jobs=30)
+
+
+@pytest.mark.parametrize("style", WIDTHS)
+def test_figures_of_comparisons_fit_columns(compared, style):
+    with figure_style(style):
+        drawn = comparison_figures(compared)
+        assert list(drawn) == ["metrics", "ranks", "profiles", "distribution", "over-time"]
+        for axes in drawn.values():
+            assert axes[0].figure.get_figwidth() == WIDTHS[style]
+            check_texts(axes[0].figure)
+            assert axes[0].figure.get_figheight() < 9.0
+
+
+@pytest.mark.parametrize("problem", RUNS)
+def test_figures_of_runs_fit_columns(problem):
+    agent, given = RUNS[problem]
+    system = system_of(problem.replace("nodes", "batch"))
+    options = options_of(system.options, given)
+    result = replay(Scenario(system.name, agent, options), system.instance(options))
+    for style, width in WIDTHS.items():
+        with figure_style(style):
+            for name, figure in kind_of(result).figures.items():
+                if figure.suits([result]):
+                    axes = figure.draw({f"{agent}, seed 0": result, "another": result})
+                    drawn = (axes[0] if isinstance(axes, list) else axes).figure
+                    assert drawn.get_figwidth() == width, name
+                    check_layout(drawn)
+
+
+def test_shares_are_counted_and_axes_say_where_they_are_logarithmic():
+    axes = distributions({"a": [0.0, 0.0, 30.0, 5_000.0], "b": [60.0]}, label="waiting time", unit="s")
+    times, shares = axes.get_lines()[0].get_data()
+    assert [shares[np.searchsorted(times, time, "right") - 1] for time in (0.0, 29.0, 30.0, 5_000.0)] == [
+        50,
+        50,
+        75,
+        100,
+    ]
+    assert axes.get_xscale() == "symlog" and axes.get_xlim()[0] == 0.0
+    assert "logarithmic from 10 s" in axes.get_xlabel()
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "10 s", "1 min", "10 min", "1 h"]
+    assert distributions({"a": [1.0, 900.0]}, label="reward").get_xscale() == "linear"
+    with pytest.raises(InvalidConfiguration, match=r"samples\['a'\]: got nan, expected finite numbers"):
+        distributions({"a": [1.0, np.nan]}, label="reward")
+
+
+def test_means_over_time_are_means_of_runs():
+    runs = [run(some_jobs(8, 4, seed=seed), 4) for seed in range(3)]
+    panels = mean_curves({"one": runs, "two": runs[:1]}, bin_width=50.0)
+    assert [panel.get_ylabel().replace("\n", " ") for panel in panels] == ["utilization (% of cores up)", "queued jobs"]
+    line, single = (line for line in panels[0].lines if line.get_gid() == "curve")
+    shortest = min(result.end_time for result in runs)
+    assert len(line.get_xdata()) == int(shortest / 50.0) and line.get_xdata()[:2].tolist() == [25.0, 75.0]
+    for place, (mean, alone) in enumerate(zip(line.get_ydata(), single.get_ydata(), strict=True)):
+        busy = []
+        for result in runs:
+            columns = ("starting_time", "finish_time", "requested_number_of_resources")
+            begin, end, cores = (result.jobs[name].to_numpy() for name in columns)
+            inside = np.clip(np.minimum(end, 50.0 * place + 50.0) - np.maximum(begin, 50.0 * place), 0.0, None)
+            busy.append(100.0 * (inside * cores).sum() / (4 * 50.0))
+        assert (mean, alone) == pytest.approx((np.mean(busy), busy[0]))
