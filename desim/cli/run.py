@@ -129,7 +129,7 @@ class Run:
 
 
 def _print_run(result: Result, scenario: Scenario, instance: ProblemInstance, seconds: float) -> None:
-    from desim.plotting.formatting import format_value
+    from desim.formatting import format_value
 
     info, unit = result.info, instance.kind.time_unit
     source = f"{instance.name}, seed {scenario.seed}" if instance.is_drawn else instance.name
