@@ -50,7 +50,7 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
     page = tmp_path / "page.html"
     report(result, page)
     assert "each user: at most 2 jobs at once" in page.read_text()
-    again = json.loads(desim("run", "batch", "--trace", log, *site, "--json").out)
+    again = json.loads(desim("run", "batch", "--trace", log, *site, *failures, "--json").out)
     assert "dependencies" not in again["run"]  # of a log they are dropped unless they are asked for
 
 
