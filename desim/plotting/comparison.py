@@ -348,8 +348,8 @@ def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None =
         axes.plot([place] * 2, rows, color="black", linewidth=2.5, solid_capstyle="butt", gid="group")
     axes.set(xlim=(1.0 - half - step, last + half + step * (len(groups) + 1)), ylim=(last - 0.5, -0.5))
     axes.set_xticks(range(1, len(ranks) + 1, nice_count(len(ranks) * TICK / 2 / panel_pixels(axes)[0])))
-    rows = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
-    axes.set_yticks(range(len(ranks)), rows, fontsize="small", parse_math=False)
+    texts = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
+    axes.set_yticks(range(len(ranks)), texts, fontsize="small", parse_math=False)
     axes.set_xlabel(
         f"mean rank over {ranking.num_scenarios} scenarios;\nsignificant: above {ranking.critical_difference:.2f}",
         fontsize="small",
@@ -382,17 +382,18 @@ def performance_profiles(profile: PerformanceProfile, *, colors: Mapping[str, An
     plain(axes)
     axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost relative to the best", ylabel="share of the scenarios")
     if profile.ratios[-1] > LARGEST_LINEAR:
-        _logarithmic(axes, (1.0, 2.0, 5.0))
+        _logarithmic(axes, 1.0, end)
     add_legend([axes], zip(profile.shares, axes.get_lines(), strict=True))
     return axes
 
 
-def _logarithmic(axes: Axes, marks: Sequence[float]) -> None:
-    """Make the x axis logarithmic, with plain numbers at the given marks of each power of ten."""
+def _logarithmic(axes: Axes, low: float, high: float) -> None:
+    """Make the x axis logarithmic, with plain numbers at 1, 2 and 5 of each power of ten, if there is room for them."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=marks))
+    room = panel_pixels(axes)[0] / math.log10(high / low)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if room > 2.5 * TICK else (1.0,)))
     group_digits(axes.xaxis)
     axes.xaxis.set_minor_formatter(NullFormatter())
 
@@ -445,7 +446,7 @@ def decision_time_cdf(
         entries.append((entry, _draw_shares(panel, values, styles[name], low, high)))
         color = styles[name].color
         panel.plot([max(within, low)], [PERCENTILE], "o", color=color, markersize=5.0, gid="mark", zorder=3.0)
-    _logarithmic(panel, (1.0,) if high > 1_000.0 * low else (1.0, 2.0, 5.0))
+    _logarithmic(panel, low, high)
     panel.set(xlim=(low, high), ylim=(0.0, 102.0), xlabel="decision time (ms)", ylabel="decisions (%)")
     plain(panel, grid="both")
     add_legend([panel], entries)
