@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
-from typing import Any, NoReturn, Self, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
