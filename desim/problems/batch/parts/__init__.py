@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.base import Part
-from desim.problems.batch.workload import Workload
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.limits import Limit
@@ -104,7 +103,8 @@ def standard_parts(
 
 def has_dependencies(jobs: Sequence[Job]) -> bool:
     """Return whether some job depends on another."""
-    return "after" in jobs.columns if isinstance(jobs, Workload) else any(map(_after, jobs))
+    columns = getattr(jobs, "columns", None)  # of a Workload, whose module imports parts
+    return any(map(_after, jobs)) if columns is None else "after" in columns
 
 
 def check_parts(parts: Iterable[Part]) -> tuple[Part, ...]:

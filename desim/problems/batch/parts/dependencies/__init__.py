@@ -20,7 +20,6 @@ from desim.forks import FlatDict
 from desim.problems.batch.job import Dependency, Job, check_time
 from desim.problems.batch.parts.base import Part, cycle_of
 from desim.problems.batch.tables import job_id_column
-from desim.problems.batch.workload import Workload
 from desim.tables import Column, Table, arrival_number
 
 if TYPE_CHECKING:
@@ -112,7 +111,8 @@ class Dependencies:
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        found = jobs.dependencies() if isinstance(jobs, Workload) else resolved(jobs)
+        known = getattr(jobs, "dependencies", None)  # of a Workload, whose module imports this one
+        found = resolved(jobs) if known is None else known()
         self.of_job = {position: one for position, (_, one) in found.items()}
         self.preceding = {position: others for position, (others, _) in found.items()}
         self.followers = _followers(self.preceding)
