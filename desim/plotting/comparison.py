@@ -64,6 +64,7 @@ __all__ = [
     "mean_curves",
     "metric_lines",
     "performance_profiles",
+    "stored_runs",
 ]
 
 Floats = NDArray[np.float64]
@@ -384,17 +385,18 @@ def performance_profiles(profile: PerformanceProfile, *, colors: Mapping[str, An
     plain(axes)
     axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost relative to the best", ylabel="share of the scenarios")
     if profile.ratios[-1] > LARGEST_LINEAR:
-        _logarithmic(axes, (1.0, 2.0, 5.0))
+        _logarithmic(axes, 1.0, end)
     add_legend([axes], zip(profile.shares, axes.get_lines(), strict=True))
     return axes
 
 
-def _logarithmic(axes: Axes, marks: Sequence[float]) -> None:
-    """Make the x axis logarithmic, with plain numbers at the given marks of each power of ten."""
+def _logarithmic(axes: Axes, low: float, high: float) -> None:
+    """Make the x axis logarithmic, with plain numbers at 1, 2 and 5 of each power of ten, if there is room for them."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=marks))
+    room = panel_pixels(axes)[0] / math.log10(high / low)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if room > 2.5 * TICK else (1.0,)))
     group_digits(axes.xaxis)
     axes.xaxis.set_minor_formatter(NullFormatter())
 
@@ -447,7 +449,7 @@ def decision_time_cdf(
         entries.append((entry, _draw_shares(panel, values, styles[name], low, high)))
         color = styles[name].color
         panel.plot([max(within, low)], [PERCENTILE], "o", color=color, markersize=5.0, gid="mark", zorder=3.0)
-    _logarithmic(panel, (1.0,) if high > 1_000.0 * low else (1.0, 2.0, 5.0))
+    _logarithmic(panel, low, high)
     panel.set(xlim=(low, high), ylim=(0.0, 102.0), xlabel="decision time (ms)", ylabel="decisions (%)")
     plain(panel, grid="both")
     add_legend([panel], entries)
@@ -624,19 +626,30 @@ def comparison_figures(found: ComparisonResult) -> dict[str, list[Axes]]:
         Figures by name: ``metrics``; ``ranks`` and ``profiles`` if available; ``distribution`` and ``over-time`` if the
         runs were stored.
     """
-    drawn = {name: draw() for name, draw in figures_of(found.comparison, found.summaries).items()}
+    drawn = {name: draw() for name, draw in figures_of(found.comparison, stored_runs(found.summaries)).items()}
     return {name: axes if isinstance(axes, list) else [axes] for name, axes in drawn.items()}
 
 
-def figures_of(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[str, Callable[[], Axes | list[Axes]]]:
+def stored_runs(summaries: Sequence[RunSummary]) -> dict[str, list[Result]]:
+    """Return the runs that were stored, by agent."""
+    runs: dict[str, list[Result]] = {}
+    for one in summaries:
+        if one.directory is not None:
+            runs.setdefault(one.agent, []).append(one.load())
+    return runs
+
+
+def figures_of(
+    comparison: Comparison, runs: Mapping[str, Sequence[Result]]
+) -> dict[str, Callable[[], Axes | list[Axes]]]:
     """Return the figures of a comparison by name, as functions that draw them in the style that then holds.
 
     Parameters
     ----------
     comparison : Comparison
         Means, ranks and profiles.
-    summaries : sequence of RunSummary
-        Summaries of the runs; without stored runs there are no distributions and curves.
+    runs : mapping of str to sequence of Result
+        Runs by agent; without them there are no distributions and curves.
 
     Returns
     -------
@@ -644,10 +657,6 @@ def figures_of(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[
         ``metrics``; ``ranks`` and ``profiles`` if the comparison has them; ``distribution`` if jobs have a value to
         show, such as their waiting times; ``over-time`` if there are curves, and several runs per agent.
     """
-    runs: dict[str, list[Result]] = {}
-    for one in summaries:
-        if one.directory is not None:
-            runs.setdefault(one.agent, []).append(one.load())
     kind = comparison.kind
     colors = {name: style.color for name, style in line_styles(comparison.means).items()}
     ends = {

@@ -203,9 +203,9 @@ def draw_comparison(
     list of Path
         Paths of the files.
     """
-    from desim.plotting.comparison import figures_of
+    from desim.plotting.comparison import figures_of, stored_runs
 
-    own = figures_of(comparison, summaries)
+    own = figures_of(comparison, stored_runs(summaries))
     chosen = chosen_kinds(kinds, comparison.kind, own)
     look: Any = {"style": style, "file_format": file_format}
     first = {one.agent: one.load() for one in summaries if one.seed == comparison.seeds[0]}

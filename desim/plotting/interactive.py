@@ -212,7 +212,7 @@ class _Charts:
         }
 
     def opening(self) -> tuple[float, float] | None:
-        """Return the busiest part of the time, at most a day, if all rectangles at once could not be told apart."""
+        """Return the busiest part of the time, at most a day, if there are too many rectangles to distinguish."""
         import polars as pl
 
         charts = [part for one in self.views for part in [*one.charts.values()][:1] if isinstance(part, Lanes)]

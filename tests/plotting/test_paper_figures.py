@@ -9,12 +9,14 @@ import pytest
 from batch_pictures import check_layout, run, some_jobs
 from matplotlib.figure import Figure
 
-import desim
 from desim import InvalidConfiguration
-from desim.plotting import comparison_figures, distributions, mean_curves
+from desim.formatting import selection
+from desim.plotting import distributions, mean_curves
 from desim.plotting.axes import figure_style
+from desim.plotting.comparison import figures_of
 from desim.problem import kind_of
 from desim.scenario import Scenario, replay, system_of
+from desim.sweep.comparison import RunSummary, compare_runs
 from desim.sweep.options import options_of
 
 WIDTHS = {"paper": 3.5, "paper-wide": 7.16}
@@ -38,26 +40,30 @@ def check_texts(figure: Figure) -> None:
         assert not any(one.overlaps(other) for one, other in combinations(places, 2))
 
 
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory):
-    """Seven agents under long and short names over four seeds, with their runs."""
-    agents = ("fcfs", "sjf", "f1", "backfilling-fcfs", "easy-fcfs", "easy-sjf", "conservative-fcfs")
-    out = tmp_path_factory.mktemp("compared")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("desim.comparing.draw_comparison", lambda *arguments, **look: [])
-        patched.setattr("desim.comparing.write_comparison", lambda *arguments: arguments[-1])
-        return desim.compare("batch", dict(zip(NAMES, agents, strict=True)), seeds=4, workers=1, out=out, jobs=30)
+def figures():
+    """Return the figures of seven agents with values over several orders of magnitude, over four seeds."""
+    rng = np.random.default_rng(0)
+    names = selection({"": dict.fromkeys(kind_of("batch").metrics.names, 1.0)}, 6, kind_of("batch"))
+    behind = dict.fromkeys(("jobs_queued", "jobs_running", "jobs_lost"), 0.0)
+    summaries = [
+        RunSummary(agent, seed, behind | {name: 4.0**row * rng.uniform(1.0, 2.0) for name in names}, {"valid": True})
+        for seed in range(4)
+        for row, agent in enumerate(NAMES)
+    ]
+    results = [run(some_jobs(12, 8, seed=seed, run_time=900.0), 8) for seed in range(4)]
+    return figures_of(compare_runs(summaries, "fcfs", kind_of("batch")), dict.fromkeys(NAMES, results))
 
 
 @pytest.mark.parametrize("style", WIDTHS)
-def test_figures_of_comparisons_fit_columns(compared, style):
+def test_figures_of_comparisons_fit_columns(style):
+    drawn = figures()
+    assert list(drawn) == ["metrics", "ranks", "profiles", "distribution", "over-time"]
     with figure_style(style):
-        drawn = comparison_figures(compared)
-        assert list(drawn) == ["metrics", "ranks", "profiles", "distribution", "over-time"]
-        for axes in drawn.values():
-            assert axes[0].figure.get_figwidth() == WIDTHS[style]
-            check_texts(axes[0].figure)
-            assert axes[0].figure.get_figheight() < 9.0
+        for name, draw in drawn.items():
+            axes = draw()
+            figure = (axes[0] if isinstance(axes, list) else axes).figure
+            check_texts(figure)
+            assert figure.get_figwidth() == WIDTHS[style] and figure.get_figheight() < 9.0, name
 
 
 @pytest.mark.parametrize("problem", RUNS)
