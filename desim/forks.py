@@ -105,8 +105,8 @@ def fork_with(
     found = _copied(original, without_listeners(original._configuration), num_listeners)
     if found is None:
         return None
-    other, twins = found
-    return other, deepcopy(carried, {**twins(), **(memo or {})})
+    other, parts = found
+    return other, deepcopy(carried, {**parts(), **(memo or {})})
 
 
 def without_listeners(problem: Problem) -> Problem:
@@ -210,11 +210,11 @@ def _copied(
     other, rebuilder = _rebuilt(file.getvalue(), copier.twins)
     other.problem.listening = other.replayed = False
 
-    def twins() -> dict[int, Any]:
+    def parts() -> dict[int, Any]:
         copies = rebuilder.memo.copy()
         return {key: copies[number] for key, (number, _) in copier.memo.copy().items()}
 
-    return other, twins
+    return other, parts
 
 
 def _new(kind: Any) -> Any:

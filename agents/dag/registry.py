@@ -104,7 +104,7 @@ _REGISTRY: Registry = Registry(
         "peft": ("PEFT: as HEFT, with a table of optimistic remaining costs; plans ahead.", PEFT),
         "dls": ("DLS: the pair of node and executor with the highest dynamic level.", DLS),
         "tdca": ("TDCA: clusters of nodes with duplicates, merged onto the executors; plans ahead.", TDCA),
-        "optimum": ("Exact optimum for a few small jobs; needs ortools; plans ahead.", Optimum),
+        "optimum": ("Optimal plans for a few small jobs that arrive together; needs ortools; plans ahead.", Optimum),
     },
     {
         **{

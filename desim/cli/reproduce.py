@@ -83,7 +83,7 @@ class Reproduce:
     store: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: DIR/runs)")] = None
     """Directory for finished runs."""
 
-    list: bool = False
+    only_list: Annotated[bool, arg(name="list")] = False
     """Only list the experiments."""
     report: bool = False
     """Only write the report, from stored results."""
@@ -98,12 +98,12 @@ class Reproduce:
         """Run, list or report the experiments; return 1 if a run failed or a check found a violation."""
         if self.page is not None and not self.report:
             raise InvalidConfiguration("--page: has no effect without --report")
-        if self.as_json and not (self.status or self.list or not self.paper):
+        if self.as_json and not (self.status or self.only_list or not self.paper):
             raise InvalidConfiguration("--json: has no effect without --list or --status")
         families = _families(*([] if self.paper in ("", "all") else [self.paper]))
         if self.status:
             return self._tell_status(families)
-        if self.list or not self.paper:
+        if self.only_list or not self.paper:
             return self._tell_all(families)
         if self.report:
             for family in families.values():

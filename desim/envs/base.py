@@ -519,7 +519,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
             raise DesimError("there is no episode yet: call reset()")
         return self._simulation
 
-    def render(self) -> str | NDArray[np.uint8] | None:  # type: ignore[override]  # Gymnasium promises a frame only
+    def render(self) -> str | NDArray[np.uint8] | None:
         """Return a picture of the episode so far, as ``render_mode`` says.
 
         Returns
@@ -550,7 +550,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         figure: Any = (axes[0] if isinstance(axes, list) else axes).figure
         figure.set_size_inches(8.0, 4.5)
         figure.set_dpi(100)
-        canvas = FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         canvas.draw()
         frame: NDArray[np.uint8] = np.array(canvas.buffer_rgba())[..., :3]
         return frame

@@ -64,7 +64,7 @@ __all__ = [
     "mean_curves",
     "metric_lines",
     "performance_profiles",
-    "stored_runs",
+    "runs_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -626,11 +626,11 @@ def comparison_figures(found: ComparisonResult) -> dict[str, list[Axes]]:
         Figures by name: ``metrics``; ``ranks`` and ``profiles`` if available; ``distribution`` and ``over-time`` if the
         runs were stored.
     """
-    drawn = {name: draw() for name, draw in figures_of(found.comparison, stored_runs(found.summaries)).items()}
+    drawn = {name: draw() for name, draw in figures_of(found.comparison, runs_of(found.summaries)).items()}
     return {name: axes if isinstance(axes, list) else [axes] for name, axes in drawn.items()}
 
 
-def stored_runs(summaries: Sequence[RunSummary]) -> dict[str, list[Result]]:
+def runs_of(summaries: Sequence[RunSummary]) -> dict[str, list[Result]]:
     """Return the runs that were stored, by agent."""
     runs: dict[str, list[Result]] = {}
     for one in summaries:

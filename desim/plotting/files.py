@@ -203,9 +203,9 @@ def draw_comparison(
     list of Path
         Paths of the files.
     """
-    from desim.plotting.comparison import figures_of, stored_runs
+    from desim.plotting.comparison import figures_of, runs_of
 
-    own = figures_of(comparison, stored_runs(summaries))
+    own = figures_of(comparison, runs_of(summaries))
     chosen = chosen_kinds(kinds, comparison.kind, own)
     look: Any = {"style": style, "file_format": file_format}
     first = {one.agent: one.load() for one in summaries if one.seed == comparison.seeds[0]}

@@ -125,16 +125,14 @@ class ReportOfRuns:
         return blocks
 
     def in_force(self) -> list[Block]:
-        """Return the site policies of the runs, listed once if all runs have the same."""
+        """Return what there is to say about the runs, such as site policies; once if it is the same for all."""
         told = self.kind.words.in_force
         if told is None:
             return []
         said = [" ".join(told(run.result)) for run in self.runs]
         if len(set(said)) == 1:
             return [Paragraph(said[0])] if said[0] else []
-        return [
-            Paragraph(f"{run.name}: {text or 'no site policies'}") for run, text in zip(self.runs, said, strict=True)
-        ]
+        return [Paragraph(f"{run.name}: {text}") for run, text in zip(self.runs, said, strict=True) if text]
 
     def workload(self) -> list[Block]:
         """Return a description of the workload, listed once if all runs had the same."""

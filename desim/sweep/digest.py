@@ -16,13 +16,23 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from desim.exceptions import InvalidConfiguration, RecordError
 
-__all__ = ["State", "file_digest", "is_installed", "modules_behind", "own_modules", "source_digest", "traits_of"]
+__all__ = [
+    "State",
+    "file_digest",
+    "is_installed",
+    "modules_behind",
+    "one_moment",
+    "own_modules",
+    "source_digest",
+    "traits_of",
+]
 
 PACKAGES = ("desim",)
 #: Modules that read or report finished runs, and so do not affect the records of a run.
@@ -145,7 +155,10 @@ class _Code(NamedTuple):
 def _code(modules: tuple[str, ...], *, as_in_files: bool = False) -> _Code:
     key = (modules, as_in_files, PACKAGES, tuple(sys.path), os.getcwd())  # noqa: PTH109
     states, code = _known.get(key, ({}, None))
-    if code is None or any(_state(name, path) != state for (name, path), state in states.items()):
+    if code is None or (
+        (_checked is None or key not in _checked)
+        and any(_state(name, path) != state for (name, path), state in states.items())
+    ):
         files = modules_behind(*modules)
         states = {(name, path): _state(name, path) for name, path in files.items()}
         found = {name: _read(name, path) for name, path in files.items()}
@@ -158,7 +171,24 @@ def _code(modules: tuple[str, ...], *, as_in_files: bool = False) -> _Code:
         code = _Code(hashlib.sha256(texts.encode()).hexdigest(), any(one.is_dynamic for one in own), variables)
         if all(state is not None and state.is_settled for state, _ in states.values()):
             _known[key] = (states, code)
+    if _checked is not None:
+        _checked.add(key)
     return code
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Check the files of modules once while the block runs, not for each of thousands of runs that are looked up."""
+    global _checked  # noqa: PLW0603
+    _checked = set()
+    try:
+        yield
+    finally:
+        _checked = None
+
+
+#: Keys of digests that were checked in the present moment; None if each use is to check.
+_checked: set[Any] | None = None
 
 
 AGAIN = "reload it, or start again in a new process"

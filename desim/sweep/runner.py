@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.notes import plain, print_note, progress
-from desim.sweep.digest import source_digest
+from desim.sweep.digest import one_moment, source_digest
 from desim.sweep.files import HOST, StorageError, remove_leftovers
 from desim.sweep.recording import change_of, recording
 from desim.sweep.store import Store, StoredOutcome
@@ -317,6 +317,7 @@ class _Sweep:
     failed: dict[str, Failed[_Job]] = field(default_factory=dict)
     reused: frozenset[str] = frozenset()
 
+    @one_moment()
     def look_up(self, runs: Sequence[Run]) -> None:
         """Find stored and missing runs; runs with the same identity are merged."""
         method, store = self.method, self.method.store

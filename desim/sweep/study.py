@@ -343,7 +343,9 @@ class ComparisonPlan(StudyOptions):
         first = system.seed_of(instance.options)
         is_counted = list(seeds) == list(range(first, first + len(seeds)))
         known = {name: getattr(self, name) for name in ("baseline", "metric", "better", "interval")}
-        shared = {"problem": self.problem, "agents": named, "seeds": len(seeds) if is_counted else list(seeds)}
+        shared: dict[str, Any] = {"problem": self.problem, "agents": named}
+        if instance.num_windows is None:
+            shared["seeds"] = len(seeds) if is_counted else list(seeds)
         return shared | known | dict(flat(self.options, system.identity(self.options)))
 
     def _measures(self) -> tuple[str | None, tuple[Metric, ...]]:

@@ -70,16 +70,20 @@ def test_pairs_are_windows(log: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["run", "batch", "--agent", "sjf", "--trace", str(log), *LINE, "--window", "2", "--json"]) == 0
     alone = json.loads(capsys.readouterr().out)
     assert alone["metrics"]["waiting_time_mean"] == waits[rows.index(("sjf", 2))]
+    assert main(["run", "batch", "--agent", "sjf", "--trace", str(log), *LINE, "--window", "2"]) == 0
+    assert "week.swf, window 2" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_runs_of_windows_are_found_again(log: Path, tmp_path: Path) -> None:
+def test_runs_of_windows_are_found_again(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options: dict[str, Any] = {"trace": str(log), "workers": 1, "out": tmp_path}
     found = desim.compare("batch", ["fcfs"], **options, **DAY | {"warm_up": "5h"})
     assert desim.compare("batch", ["fcfs"], **options, **DAY).summaries[0].reused is False
     again = desim.compare("batch", ["fcfs"], **options, **DAY | {"warm_up": "5h"})
     assert [one.reused for one in found.summaries + again.summaries] == [False] * 4 + [True] * 4
     assert found.runs.equals(again.runs) and again.result("fcfs", 3).metrics() == found.summaries[3].metrics
+    assert main(["compare", str(tmp_path / "study.toml"), "--workers", "1"]) == 0
+    assert "means over 4 windows" in capsys.readouterr().out  # the study says how the log is cut
 
 
 def test_a_function_gets_the_number_of_the_window(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

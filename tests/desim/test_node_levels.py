@@ -68,13 +68,13 @@ def test_levels_answer_as_the_arrays_do(kind: str, seed: int) -> None:
             assert not levels.fault(shape, tuple(place))
             if rng.random() < 0.7:
                 for one in (levels, room):
-                    one.take(place)  # type: ignore[attr-defined]
+                    one.take(place)
                 running.append(place)
                 assert bool(levels.fault(shape, place)) == bool(room.fault(shape, place))
         if running and rng.random() < 0.4:
             ended = running.pop(int(rng.integers(len(running))))
             for one in (levels, room):
-                one.release(ended)  # type: ignore[attr-defined]
+                one.release(ended)
         if step % 40 == 39:
             down = [int(rng.integers(len(table)))]
             room.down[:] = False
@@ -86,7 +86,9 @@ def test_levels_answer_as_the_arrays_do(kind: str, seed: int) -> None:
 def test_a_wrong_allocation_has_a_fault(change: str) -> None:
     table = NodeTable(Node.several(4, 2))
     levels, shape = NodeLevels(table), table.compile(Request(4))
-    first, second = levels.place(shape, FirstFit()) or ()
+    place = levels.place(shape, FirstFit())
+    assert place is not None
+    first, second = place
     levels.take(levels.place_on(shape, [(3, 1)], FirstFit()) or ())
     wrong = {
         "another number": (first,),

@@ -231,7 +231,7 @@ def test_wrong_tables() -> None:
         ):
             job_table.jobs_from(table)  # type: ignore[arg-type]
     assert refusal(lambda: job_table.jobs_from({"res": [1], "id": [2], "run_time": [3]})) == (
-        "table: is not a job table: has no column submission_time or subtime"
+        "table: is not a job table: has no column submission_time or subtime or Submit"
     )
     assert refusal(lambda: job_table.jobs_from(OURS | {"user_id": [1]})) == (
         "table: column user_id: got 1 rows, expected 2 as in run_time"
@@ -270,7 +270,7 @@ def test_csv(put: Put, separator: str) -> None:
         ("subtime,res,res,run_time\n", "line 1: got two columns 'res', expected distinct names"),
         (
             "",
-            "is not a job table: has no column submission_time or subtime, no column requested_number_of_resources or",
+            "is not a job table: has no column submission_time or subtime or Submit, no column requested_number_of_",
         ),
         ('subtime,res,run_time\n0,1,"5\n', "line 2: unexpected end of data"),
         (b"subtime\xff", "byte 0xff at 7 is not UTF-8 text"),
@@ -297,3 +297,20 @@ def test_records_of_a_run_are_a_workload(tmp_path: Path) -> None:
 
 def test_ids_of_numpy_are_kept() -> None:
     assert ids_of([np.int64(-5), np.int32(5)]).tolist() == [-5, 5]
+
+
+def test_what_slurm_prints(put: Put) -> None:
+    lines = (
+        "JobID|Submit|Start|End|Elapsed|Timelimit|AllocCPUS|State|User",
+        "101|2024-10-27T00:30:00|2024-10-27T00:31:00|2024-10-27T00:41:00|00:10:00|1-00:00:00|4|COMPLETED|ann",
+        "102|2024-10-27T00:31:00|2024-10-27T00:31:30|2024-10-28T00:31:31|1-00:00:01|UNLIMITED|2|COMPLETED|bob",
+    )
+    trace = job_table.read(put("\n".join(lines), "sacct.csv"))
+    first, second = trace.jobs
+    assert first[2:6] == (4, 86_400.0, 600.0, 0)
+    assert second[2:6] == (2, 86_401.0, 86_401.0, 1), "without a time limit, the run time"
+    assert (first.job_id, second.job_id, second.submission_time - first.submission_time) == (101, 102, 60.0)
+    assert trace.waiting_time is not None
+    assert trace.waiting_time.tolist() == [60.0, 30.0]
+    path = put("Submit,Elapsed,AllocCPUS\n0,10:99,1\n", "wrong.csv")
+    assert refusal(lambda: job_table.read(path)).startswith(f"{path}: line 2: Elapsed: got '10:99', expected a finite")

@@ -1,25 +1,27 @@
 """Job tables: data frames, mappings of columns, structured arrays, Parquet files and CSV files.
 
-A table has one row per job. Its columns have the names of a result's job table, of Batsim, or of the fields of a job:
+A table has one row per job. Its columns have the names of a result's job table, of Batsim, of the fields of a job, or
+of Slurm's accounting, as ``sacct -P`` prints it:
 
 ==================  =============================================================================================
-``job_id``          ``id``: integers, or texts; if missing, rows are numbered from 0
-submission time     ``submission_time``, ``subtime``
-cores               ``requested_number_of_resources``, ``requested_cores``, ``res``, ``cores``
-requested time      ``requested_time``, ``walltime``; if missing, the run time
-run time            ``run_time``, ``execution_time``, ``runtime``
-user                ``user_id``, ``user``; if missing, -1; names are numbered in order of appearance
-recorded wait       ``waiting_time``, or else ``starting_time`` minus the submission time
+``job_id``          ``id``, ``JobID``: integers, or texts; if missing, rows are numbered from 0
+submission time     ``submission_time``, ``subtime``, ``Submit``
+cores               ``requested_number_of_resources``, ``requested_cores``, ``res``, ``cores``, ``AllocCPUS``
+requested time      ``requested_time``, ``walltime``, ``Timelimit``; if missing, the run time
+run time            ``run_time``, ``execution_time``, ``runtime``, ``Elapsed``
+user                ``user_id``, ``user``, ``User``; if missing, -1; names are numbered in order of appearance
+recorded wait       ``waiting_time``, or else ``starting_time`` or ``Start`` minus the submission time
 ==================  =============================================================================================
 
 If a table has several of these names, the first counts. Other columns that a result or Batsim writes are ignored
-silently; the report lists any further columns as not read. Times are numbers of seconds, or durations. Submission
-and start times may also be dates, as text in ISO 8601: they become seconds since 1970, in UTC unless they state a
-time zone; then all of them must be dates. A cell without a value is unknown. Queues, partitions, job dependencies and
-sizes have the columns of :mod:`desim.workloads.batch.site_columns`. With ``requests=True``, the columns of
-:mod:`desim.workloads.batch.requests` are read as well: the requests of jobs for nodes. Rows are repaired and counted by
-the same rules as those of a Standard Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``,
-the cores of the machine, if they are known.
+silently; the report lists any further columns as not read. Times are numbers of seconds, or durations, also as text
+such as ``1-12:00:00`` (a day and 12 hours) or ``00:10:00``. Submission and start times may also be dates, as text in
+ISO 8601: they become seconds since 1970, in UTC unless they state a time zone; then all of them must be dates. A cell
+without a value is unknown. Queues, partitions, job dependencies and sizes have the columns of
+:mod:`desim.workloads.batch.site_columns`. With ``requests=True``, the columns of :mod:`desim.workloads.batch.requests`
+are read as well: the requests of jobs for nodes. Rows are repaired and counted by the same rules as those of a Standard
+Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the machine, if they are
+known.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -52,16 +55,17 @@ __all__ = ["TableLike", "TableReport", "jobs_from", "read", "write"]
 
 #: Possible names of a column by content; the first name is used for writing.
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    "job_id": ("job_id", "id"),
-    "submission_time": ("submission_time", "subtime"),
-    "requested_cores": ("requested_number_of_resources", "requested_cores", "res", "cores"),
-    "requested_time": ("requested_time", "walltime"),
-    "run_time": ("run_time", "execution_time", "runtime"),
-    "user_id": ("user_id", "user"),
+    "job_id": ("job_id", "id", "JobID"),
+    "submission_time": ("submission_time", "subtime", "Submit"),
+    "requested_cores": ("requested_number_of_resources", "requested_cores", "res", "cores", "AllocCPUS"),
+    "requested_time": ("requested_time", "walltime", "Timelimit"),
+    "run_time": ("run_time", "execution_time", "runtime", "Elapsed"),
+    "user_id": ("user_id", "user", "User"),
     "waiting_time": ("waiting_time",),
-    "starting_time": ("starting_time",),
+    "starting_time": ("starting_time", "Start"),
 }
 _NEEDED = ("submission_time", "requested_cores", "run_time")
+_DURATION = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d(?:\.\d+)?)")
 #: Times that may be dates.
 _INSTANTS = ("submission_time", "starting_time")
 _WHOLE = ("job_id", "requested_cores", "user_id")
@@ -71,7 +75,7 @@ _WRITTEN = [names[0] for what, names in _NAMES.items() if what in Job._fields]
 _OUTCOMES = {column.name for column in JOBS.columns} | {
     "workload_name", "profile", "final_state", "consumed_energy", "metadata"
 }  # fmt: skip
-_MISSING = ("", "NA", "NaN", "nan", "null", "None")
+_MISSING = ("", "NA", "NaN", "nan", "null", "None", "UNLIMITED", "Partition_Limit", "Unknown")
 
 
 @runtime_checkable
@@ -188,7 +192,7 @@ def read(
     ----------
     path : str or path-like
         Parquet file; or, if its name ends in ``.csv`` or ``.csv.gz``, text with column names in the first line and
-        cells separated by commas, semicolons or tabs.
+        cells separated by commas, semicolons, tabs or vertical bars.
     columns : mapping of str to str, optional
         Names of the columns in this file, see `jobs_from`.
     requests : bool
@@ -309,7 +313,7 @@ def _read_text(source: str) -> _Table:
             f"{source}: byte 0x{content[error.start]:02x} at {error.start} is not UTF-8 text"
         ) from error
     first = text.partition("\n")[0]
-    separator = max(",;\t", key=first.count)
+    separator = max(",;\t|", key=first.count)
     reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
     places, rows = [], []
     try:
@@ -440,7 +444,7 @@ def _waits(table: _Table, found: Mapping[str, str]) -> Floats:
 def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bool_]]:
     """Return a column as finite numbers, -1 where unknown, and a mask of the cells that were dates."""
     column = table.columns[name]
-    values, dates = _values(column, may_be_dates=what in _INSTANTS)
+    values, dates = _values(column, may_be_dates=what in _INSTANTS, may_be_durations=what.endswith("_time"))
     if what not in (*_NEEDED, "job_id"):
         unknown = [at for at in np.flatnonzero(np.isnan(values)).tolist() if _is_missing(_item(column, at))]
         values[unknown] = -1.0
@@ -458,7 +462,7 @@ def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bo
     return values, dates
 
 
-def _values(column: Any, *, may_be_dates: bool) -> tuple[Floats, NDArray[np.bool_]]:
+def _values(column: Any, *, may_be_dates: bool, may_be_durations: bool) -> tuple[Floats, NDArray[np.bool_]]:
     """Return a column as new numbers, nan where a cell is not a number, and a mask of the cells that are dates."""
     cells = column.to_numpy() if hasattr(column, "to_numpy") else column
     dates = np.zeros(len(cells), np.bool_)
@@ -469,9 +473,9 @@ def _values(column: Any, *, may_be_dates: bool) -> tuple[Floats, NDArray[np.bool
         seconds: Floats = since / np.timedelta64(1, "s")
         return seconds, ~np.isnat(cells) if cells.dtype.kind == "M" else dates
     numbers = np.array([_number(cell) for cell in cells], dtype=np.float64)
-    for at in np.flatnonzero(np.isnan(numbers)).tolist() if may_be_dates else ():
-        numbers[at] = _date(cells[at])
-        dates[at] = not math.isnan(numbers[at])
+    for at in np.flatnonzero(np.isnan(numbers)).tolist() if may_be_durations else ():
+        numbers[at] = _date(cells[at]) if may_be_dates else _duration(cells[at])
+        dates[at] = may_be_dates and not math.isnan(numbers[at])
     return numbers, dates
 
 
@@ -485,6 +489,15 @@ def _number(item: Any) -> float:
         return float(item)
     except (TypeError, ValueError):
         return math.nan
+
+
+def _duration(item: Any) -> float:
+    """Return a duration in seconds, such as that of ``1-12:00:00``; nan if it is not one."""
+    found = _DURATION.fullmatch(item.strip()) if isinstance(item, str) else None
+    if found is None:
+        return math.nan
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return ((24.0 * days + hours) * 60.0 + minutes) * 60.0 + seconds
 
 
 def _date(item: Any) -> float:

@@ -8,6 +8,7 @@ from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, 
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
 from desim.problems.batch.job import (
+    Dependency,
     Job,
     Size,
     Start,
@@ -29,7 +30,6 @@ from desim.problems.batch.resources.protocols import Plan, Profile, Slot
 from desim.problems.batch.workload import Workload
 
 if TYPE_CHECKING:
-    from desim.problems.batch.parts.dependencies import Dependency
     from desim.problems.batch.parts.limits import Limit
     from desim.problems.batch.parts.preemption import AnnouncedPreemption, QualityOfService
     from desim.problems.batch.parts.reservations import AdvanceReservation
@@ -87,7 +87,6 @@ __all__ = [
 _MODULES = {
     "AnnouncedPreemption": "preemption",
     "AdvanceReservation": "reservations",
-    "Dependency": "dependencies",
     "Limit": "limits",
     "QualityOfService": "preemption",
     "Usage": "usage",

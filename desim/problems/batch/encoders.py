@@ -513,7 +513,7 @@ class FeatureEncoder(WindowEncoder):
         mask, width = into[ACTION_MASK], fits.shape[1]
         mask[:, :width] = fits
         mask[:, width:-1] = 0
-        mask[:, -1] = [one.can_wait for one in seen] | ~fits.any(axis=1)
+        mask[:, -1] = np.logical_or([one.can_wait for one in seen], ~fits.any(axis=1))
 
 
 def _remaining(ends: NDArray[np.float64], time: float) -> NDArray[np.float64]:

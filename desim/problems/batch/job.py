@@ -12,10 +12,10 @@ from desim.exceptions import WorkloadError
 from desim.problems.batch.tables import JOBS
 
 if TYPE_CHECKING:
-    from desim.problems.batch.parts.dependencies import Dependency
     from desim.problems.batch.request import Request
 
 __all__ = [
+    "Dependency",
     "Job",
     "Size",
     "Start",
@@ -57,6 +57,22 @@ class Size(NamedTuple):
     run_time: float
     request: Request | None = None
     run_times: Mapping[str, float] = EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Dependency of a job on others.
+
+    Attributes
+    ----------
+    jobs : tuple of int or str
+        Ids of the predecessors, which must have ended: completed, killed, lost or rejected.
+    think_time : float
+        Seconds from the last of these ends to the submission of the job.
+    """
+
+    jobs: tuple[int | str, ...]
+    think_time: float = 0.0
 
 
 class Job(NamedTuple):

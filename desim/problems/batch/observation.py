@@ -27,6 +27,7 @@ from desim.problems.batch.resources.node_profile import NodeProfile
 from desim.problems.batch.resources.nodes import NodeView
 from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile
 from desim.problems.batch.resources.protocols import Plan, Profile, Resources
+from desim.problems.batch.workload import ids_of
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.base import Part
@@ -35,12 +36,6 @@ if TYPE_CHECKING:
     from desim.problems.batch.parts.usage import Usage
 
 __all__ = ["BatchObservation", "BatchState", "Queue", "Running"]
-
-
-def _ids(job_ids: Iterable[Any]) -> NDArray[Any]:
-    """Return ids of jobs as an array of integers, or of objects if some are text."""
-    ids = [*job_ids]
-    return np.array(ids, object if any(isinstance(job_id, str) for job_id in ids) else np.int64)
 
 
 def _explains(table: str) -> property:
@@ -185,7 +180,7 @@ class Queue(_Rows):
     @property
     def id(self) -> NDArray[Any]:
         """Ids of the jobs as given, shape (L,): integers, or objects if some are text. Several jobs may share one."""
-        return _ids(job.job_id for job in self._state.queued.values())
+        return ids_of([job.job_id for job in self._state.queued.values()])
 
     job_id = _explains("queue")
 
@@ -304,7 +299,7 @@ class Running:
     @property
     def id(self) -> NDArray[Any]:
         """Ids of the jobs as given, shape (R,): integers, or objects if some are text."""
-        return _ids(self._state.job_at(row).job_id for row in self._rows)
+        return ids_of([self._state.job_at(row).job_id for row in self._rows])
 
     job_id = _explains("running")
 

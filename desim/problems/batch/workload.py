@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 from desim.checks import short_repr
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.attributes import type_of_values
-from desim.problems.batch.job import EMPTY, TAKEN, Job, check_job
+from desim.problems.batch.job import EMPTY, TAKEN, Dependency, Job, check_job
 from desim.tables import columns_of
 
 if TYPE_CHECKING:
-    from desim.problems.batch.parts.dependencies import Dependency
     from desim.problems.batch.windows import Window
 
-__all__ = ["Workload", "text_ids"]
+__all__ = ["Workload", "ids_of", "text_ids"]
 
 _BLOCK = 4_096
 """Jobs that are made at a time."""
@@ -486,7 +485,7 @@ def text_ids(jobs: Sequence[Job]) -> bool | None:
         return None
     if not any(issubclass(kind, str) for kind in set(map(type, map(_id, jobs)))):
         return False  # the cluster refuses anything else than integers
-    return _ids([job.job_id for job in jobs]).dtype.kind == "O"
+    return ids_of([job.job_id for job in jobs]).dtype.kind == "O"
 
 
 _id = itemgetter(0)
@@ -639,8 +638,6 @@ class _After:
             )
 
     def by_row(self, workload: Workload, rows: slice | None = None) -> dict[int, tuple[tuple[int, ...], Dependency]]:
-        from desim.problems.batch.parts.dependencies import Dependency
-
         begin, end = (0, len(self.ends) - 1) if rows is None else (rows.start, rows.stop)
         ids, ends, times = workload["job_id"], self.ends, self.think_time
         found = {}
@@ -671,7 +668,7 @@ def _encoded(name: str, values: Any, length: int, secret: Collection[str]) -> _C
     if len(values) != length:
         raise InvalidConfiguration(f"{name}: got {len(values)} values, expected {length}, one per job")
     if name == "job_id":
-        return _Plain(_read_only(_ids(values)))
+        return _Plain(_read_only(ids_of(values)))
     if name in _NUMBERS:
         array = _read_only(_numbers(name, values))
         return None if name == "user_id" and (array == _DEFAULTS["user_id"]).all() else _Plain(array)
@@ -721,7 +718,7 @@ def _coded(values: Iterable[Any], missing: Any) -> _Coded:
     return _Coded(_read_only(np.array(codes, np.int32)), different, missing)
 
 
-def _ids(values: Any) -> NDArray[Any]:
+def ids_of(values: Any) -> NDArray[Any]:
     """Return ids as integers, or as objects if they are texts."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return values.astype(np.int64)

@@ -571,31 +571,34 @@ def _realized(result: Result) -> dict[str, float]:
 
     The ratio is the mean transfer time of an edge over the mean run time of a node, as in the paper on HEFT.
     """
-    info, nodes, jobs, channels = result.info, result.table("nodes"), result.jobs, result.table("channels")
+    info, nodes, channels = result.info, result.table("nodes"), result.table("channels")
     speeds = np.array(info["speeds"])
     own = pl.col("run_times").list.eval(pl.element().filter(pl.element().is_finite())).list.mean()
     seconds = pl.coalesce(own, pl.col("work") * float(np.mean(1.0 / speeds)))
-    run, edges = nodes.select(seconds.mean()).item(), jobs["num_edges"].sum()
+    run, work = nodes.select(seconds.mean(), seconds.sum().alias("sum")).row(0)
     unit, latency = channels.select((1.0 / pl.col("transfer_speed")).mean(), pl.col("latency").mean()).row(0)
-    span = (jobs["submission_time"].max() or 0.0) - (jobs["submission_time"].min() or 0.0)  # type: ignore[operator]
+    submission = pl.col("submission_time")
+    span, edges, data = result.jobs.select(
+        (submission.max() - submission.min()).fill_null(0.0), pl.col("num_edges").sum(), pl.col("data_size").sum()
+    ).row(0)
+    transfer = unit * data / edges + latency if edges and unit is not None else math.nan
     found = {
-        "offered load": nodes.select(seconds.sum()).item() / (len(speeds) * span) if span else math.nan,
-        "communication-to-computation ratio": math.nan,
+        "offered load": work / (len(speeds) * span) if span else math.nan,
+        "communication-to-computation ratio": transfer / run if run else math.nan,
         "transfer speed": 1.0 / unit if unit else math.nan,
         "capacity (work per s)": float(speeds.sum()),
     }
-    if unit is not None and edges and run:
-        transfer = unit * jobs["data_size"].sum() / edges + latency
-        found["communication-to-computation ratio"] = transfer / run
     links = info["links"]
     return found if links is None else found | {"bandwidth of a link": float(np.mean(links["bandwidths"]))}
 
 
 def _in_force(result: Result) -> list[str]:
     """Return the planned makespan beside the actual one, of agents that plan ahead."""
-    first, last = result.jobs["submission_time"].min(), result.jobs["finish_time"].max()
+    first, last, left = result.jobs.select(
+        pl.col("submission_time").min(), pl.col("finish_time").max(), pl.col("finish_time").null_count().alias("left")
+    ).row(0)
     planned = result.info.get("planned_end")
-    if planned is None or first is None or last is None or result.jobs["finish_time"].null_count():
+    if planned is None or last is None or left:
         return []
     return [f"Makespan: planned {planned - first:,.6g} s at the last assignment, actual {last - first:,.6g} s."]
 

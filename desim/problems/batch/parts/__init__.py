@@ -103,7 +103,7 @@ def standard_parts(
 
 def has_dependencies(jobs: Sequence[Job]) -> bool:
     """Return whether some job depends on another."""
-    columns = getattr(jobs, "columns", None)  # of a Workload
+    columns = getattr(jobs, "columns", None)  # of a Workload, whose module imports parts
     return any(map(_after, jobs)) if columns is None else "after" in columns
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.job import Job
     from desim.tables import Table
 
-__all__ = ["Part"]
+__all__ = ["Part", "cycle_of"]
 
 
 class Part:
@@ -196,3 +197,12 @@ class Part:
     def open_cycle(self) -> None:
         """Ask the agent at this instant, if jobs are queued: something has changed that may let jobs start."""
         self.cluster._open_cycle()
+
+
+def cycle_of(links: Mapping[Any, Collection[Any]]) -> list[Any]:
+    """Return items, each linked to the next, that end with the first one; an empty list if there is no such cycle."""
+    try:
+        TopologicalSorter(links).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []

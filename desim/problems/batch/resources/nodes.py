@@ -76,7 +76,7 @@ class NodeResources(CoreResources):
     def _begin(self, tables: Mapping[str, Any]) -> None:
         super()._begin(tables)
         self._room = NodeAvailability(self.table)
-        # as long as only free cores matter, these are kept up to date, and the arrays when somebody reads them
+        # as long as only free cores matter, these are kept up to date, and the arrays when they are read
         self.levels = NodeLevels(self.table) if type(self.policy) is FirstFit and not self.reservations else None
         self._behind: dict[int, Held] = {}  # allocations, by row, that the arrays lack
         self.held: dict[int, Held] = {}  # allocations of running and suspended jobs, by row

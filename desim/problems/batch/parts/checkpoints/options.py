@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import arg
 
 if TYPE_CHECKING:
-    from desim.plugins import Workload
+    from desim.plugins import LoadedWorkload
     from desim.problems.batch.job import Job
 
 __all__ = ["Options", "settings"]
@@ -23,6 +23,6 @@ class Options:
     """Seconds of work between checkpoints, from which interrupted jobs resume."""
 
 
-def settings(options: Options, workload: Workload, jobs: Iterable[Job]) -> dict[str, Any]:
+def settings(options: Options, workload: LoadedWorkload, jobs: Iterable[Job]) -> dict[str, Any]:
     """Return arguments of a cluster that follow from the options."""
     return {"checkpoint_interval": options.checkpoint_interval}

@@ -9,7 +9,6 @@ Cambridge University Press 2015, chapter 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -18,31 +17,15 @@ import simpy
 from desim.core import Phase, at
 from desim.exceptions import WorkloadError
 from desim.forks import FlatDict
-from desim.problems.batch.job import Job, check_time
-from desim.problems.batch.parts.base import Part
+from desim.problems.batch.job import Dependency, Job, check_time
+from desim.problems.batch.parts.base import Part, cycle_of
 from desim.problems.batch.tables import job_id_column
 from desim.tables import Column, Table, arrival_number
 
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["Dependency"]
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """Dependency of a job on others.
-
-    Attributes
-    ----------
-    jobs : tuple of int or str
-        Ids of the predecessors, which must have ended: completed, killed, lost or rejected.
-    think_time : float
-        Seconds from the last of these ends to the submission of the job.
-    """
-
-    jobs: tuple[int | str, ...]
-    think_time: float = 0.0
+__all__ = ["Dependencies"]
 
 
 def resolved(jobs: Iterable[Job]) -> dict[int, tuple[tuple[int, ...], Dependency]]:
@@ -96,27 +79,8 @@ def resolved(jobs: Iterable[Job]) -> dict[int, tuple[tuple[int, ...], Dependency
 
 def check_acyclic(preceding: Mapping[int, Sequence[int]], ids: Sequence[int | str]) -> None:
     """Raise WorkloadError if jobs depend on each other in a cycle; `preceding` has rows, `ids` the id of each row."""
-    if circle := _circle(preceding):
+    if circle := cycle_of(preceding):
         raise WorkloadError(f"dependencies form a cycle: {' after '.join(str(ids[row]) for row in circle)}")
-
-
-def _circle(preceding: Mapping[int, Sequence[int]]) -> list[int]:
-    """Return a cycle of rows, each depending on the next, that ends with its first row; empty if there is none."""
-    followers = _followers(preceding)
-    missing = {row: len(others) for row, others in preceding.items()}
-    ended = [row for row in followers if row not in missing]
-    while ended:
-        for follower in followers.get(ended.pop(), ()):
-            missing[follower] -= 1
-            if not missing[follower]:
-                del missing[follower]
-                ended.append(follower)
-    if not missing:
-        return []
-    path = [next(iter(missing))]
-    while path[-1] not in path[:-1]:  # every job that is left depends on another one that is left
-        path.append(next(other for other in preceding[path[-1]] if other in missing))
-    return path[path.index(path[-1]) :]
 
 
 def _followers(preceding: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
@@ -147,7 +111,7 @@ class Dependencies:
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        known = getattr(jobs, "dependencies", None)  # of a Workload
+        known = getattr(jobs, "dependencies", None)  # of a Workload, whose module imports this one
         found = resolved(jobs) if known is None else known()
         self.of_job = {position: one for position, (_, one) in found.items()}
         self.preceding = {position: others for position, (others, _) in found.items()}

@@ -20,7 +20,7 @@ from desim.problems.batch.parts.limits import MAXIMA, Limit
 from desim.problems.batch.parts.text import check_scope, names_of, number_of, read_entries, whole
 
 if TYPE_CHECKING:
-    from desim.plugins import Workload
+    from desim.plugins import LoadedWorkload
 
 __all__ = ["Options", "limits_of_text", "settings"]
 
@@ -37,7 +37,7 @@ class Options:
     """Limits on jobs, users or queues, e.g. user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
 
 
-def settings(options: Options, workload: Workload, jobs: Iterable[Job]) -> dict[str, Any]:
+def settings(options: Options, workload: LoadedWorkload, jobs: Iterable[Job]) -> dict[str, Any]:
     """Return arguments of a cluster that follow from the options."""
     return {} if options.limits is None else {"limits": limits_of_text(options.limits, jobs)}
 

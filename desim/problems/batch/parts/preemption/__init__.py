@@ -27,7 +27,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Metric
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.job import Job, StartPreempting
-from desim.problems.batch.parts.base import Part
+from desim.problems.batch.parts.base import Part, cycle_of
 from desim.problems.batch.predictors import corrected_end
 from desim.problems.batch.tables import job_id_column
 from desim.tables import Column, Table, arrival_number
@@ -115,27 +115,12 @@ class QOSTable:
             for other in one.preempts:
                 if other not in self.by_name:
                     raise InvalidConfiguration(f"QOS {one.name!r}: preempts: got {self._unknown(other)}")
-        if circle := self._circle():
+        if circle := cycle_of({name: one.preempts for name, one in self.by_name.items()}):
             raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
 
     def _unknown(self, name: str) -> str:
         there = ", ".join(self.by_name) or "none"
         return f"{name!r}{did_you_mean(name, self.by_name)}, expected one of: {there}"
-
-    def _circle(self) -> list[str]:
-        """Return a cycle of QOS levels, each preempting the next, that ends with its first; empty if there is none."""
-        for name in self.by_name:
-            paths = [[name]]
-            seen: set[str] = set()
-            while paths:
-                path = paths.pop()
-                for other in self.by_name[path[-1]].preempts:
-                    if other == name:
-                        return [*path, other]
-                    if other not in seen:
-                        seen.add(other)
-                        paths.append([*path, other])
-        return []
 
     def check(self, job: Job) -> None:
         """Raise WorkloadError if a job has an unknown QOS."""

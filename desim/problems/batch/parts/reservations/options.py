@@ -19,7 +19,7 @@ from desim.problems.batch.parts.reservations import AdvanceReservation
 from desim.problems.batch.parts.text import names_of, number_of, read_entries, whole
 
 if TYPE_CHECKING:
-    from desim.plugins import Workload
+    from desim.plugins import LoadedWorkload
 
 __all__ = ["Options", "reservations_of_text", "settings"]
 
@@ -37,7 +37,7 @@ class Options:
     nodes=all or partition=gpu; append :users=3|4 to admit the jobs of these users."""
 
 
-def settings(options: Options, workload: Workload, jobs: Iterable[Job]) -> dict[str, Any]:
+def settings(options: Options, workload: LoadedWorkload, jobs: Iterable[Job]) -> dict[str, Any]:
     """Return arguments of a cluster that follow from the options."""
     if options.reservations is None:
         return {}
