@@ -64,6 +64,7 @@ __all__ = [
     "mean_curves",
     "metric_lines",
     "performance_profiles",
+    "runs_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -203,7 +204,7 @@ def _mark_values(
         if min(filter(math.isfinite, values), default=0.0) >= 0.0 and low < 0.4 * high:
             low = 0.0  # an interval of what cannot be negative may reach below
         space = 0.06 * ((high - low) or abs(high) or 1.0)
-        marks = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
+        marks = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high) if high > low else [low]
         low, high = low - space, high + space
         right = high + (high - low) * taken / (1.0 - taken)
     axes.set_xlim(low, right)

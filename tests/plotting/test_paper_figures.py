@@ -7,10 +7,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 from batch_pictures import check_layout, run, some_jobs
-from desim.plotting.formatting import selection
 from matplotlib.figure import Figure
 
 from desim import InvalidConfiguration
+from desim.formatting import selection
 from desim.plotting import distributions, mean_curves
 from desim.plotting.axes import figure_style
 from desim.plotting.comparison import figures_of
