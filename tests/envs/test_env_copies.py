@@ -85,7 +85,8 @@ def to_its_end(gym_env: Any) -> list[Any]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_copies_continue_equally_and_on_their_own(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    gym_env, replays = CASES[case](), []
+    gym_env = CASES[case]()
+    replays: list[str] = []
     replay = type(gym_env)._replay
 
     def noted(self: Any, *parts: Any) -> None:
