@@ -85,9 +85,15 @@ def to_its_end(gym_env: Any) -> list[Any]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_copies_continue_equally_and_on_their_own(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    gym_env, replays = CASES[case](), []
+    gym_env = CASES[case]()
+    replays: list[str] = []
     replay = type(gym_env)._replay
-    monkeypatch.setattr(type(gym_env), "_replay", lambda self, *parts: (replays.append(case), replay(self, *parts)))
+
+    def noted(self: Any, *parts: Any) -> None:
+        replays.append(case)
+        replay(self, *parts)
+
+    monkeypatch.setattr(type(gym_env), "_replay", noted)
     gym_env.reset(seed=3)
     gym_env.action_space.seed(4)
     rule = Masked(1)
@@ -127,8 +133,10 @@ def test_wrapped_environments_are_copied() -> None:
     before = gym_env.action_masks()
     twin.step(0)
     assert np.array_equal(before, gym_env.action_masks())
-    assert twin.unwrapped.simulation is not gym_env.unwrapped.simulation
-    assert twin.unwrapped.episodes is gym_env.unwrapped.episodes
+    ours: Any = gym_env.unwrapped
+    theirs: Any = twin.unwrapped
+    assert theirs.simulation is not ours.simulation
+    assert theirs.episodes is ours.episodes
 
 
 def test_a_part_that_cannot_be_copied_is_told() -> None:
