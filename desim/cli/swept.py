@@ -220,5 +220,5 @@ def _drawing(comparisons: Sequence[tuple[Point, Comparison]]) -> Callable[[], Ax
     for place, (_, comparison) in zip(places, comparisons, strict=True):
         for agent, runs in comparison.metrics.items():
             samples.setdefault(agent, {})[place] = [run[name] for run in runs]
-    labels = {"xlabel": option.replace("-", " "), "ylabel": heading(comparisons[0][1], name)}
+    labels: Any = {"xlabel": option.replace("-", " "), "ylabel": heading(comparisons[0][1], name)}
     return partial(metric_lines, samples, **labels)
