@@ -378,6 +378,7 @@ class CustomProblem(SeededProblemSpec):
         check_int("windows", options.windows, least=1)
 
         def window_of(number: int) -> ProblemInstance:
+            """Return the instance of a window."""
             return self._instance(options, self.settings(options) | {"window": number}, number)
 
         return replace(window_of(0), num_windows=options.windows, window_of=window_of)
@@ -538,7 +539,7 @@ def replay(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StalledWarning)  # the description of the run says so, too
-            warnings.simplefilter("ignore", DisregardedWarning)  # told before all runs
+            warnings.simplefilter("ignore", DisregardedWarning)  # the warning came before all runs
             return simulate(problem, agent, seed=scenario.seed + instance.window, until=instance.until, out=out)
     except SimulationInterrupted as interruption:
         return interruption.result

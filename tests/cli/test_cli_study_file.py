@@ -61,7 +61,7 @@ def test_a_file_of_several_values_is_a_sweep(desim: Desim, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (STUDY + "lod = 0.9\n", ", line 7: unknown option 'lod' (did you mean 'load'?)"),
+        (STUDY + "loads = 0.9\n", ", line 7: unknown option 'loads' (did you mean 'load'?)"),
         (STUDY + "load = 'high'\n", ", line 7: load: got 'high', expected a number or None"),
         (STUDY.replace("0.0", "true"), ", line 6: warm_up: got True, expected a number"),
         (STUDY + "[workload]\nload = 0.9\n", ", line 7: workload: got a table"),

@@ -414,11 +414,11 @@ class BatchEnv(SchedulingEnv):
     skip_forced : bool
         Whether to skip decisions in which no job of the window may start. If the reward ``counts_arrivals``, as
         :class:`WaitingCost` does, the cluster then requests no decision while none of them fits.
+    render_mode : {"ansi", "rgb_array"}, optional
+        What ``render`` returns, see :class:`~desim.envs.SchedulingEnv`.
     reserve_after : float
         Seconds of waiting after which the oldest queued job gets a reservation: jobs that would delay it are then
         infeasible. For ``"features"`` only.
-    render_mode : {"ansi", "rgb_array"}, optional
-        What ``render`` returns, see :class:`~desim.envs.SchedulingEnv`.
     workload_seed : int
         Seed of the default jobs.
 

@@ -171,6 +171,7 @@ class BatchSystem(SeededProblemSpec):
         windows = _windows(options, workload)
 
         def window_of(number: int) -> ProblemInstance:
+            """Return the instance of a window."""
             jobs = windows[check_int("window", number, least=0, most=len(windows) - 1)]
             nodes = getattr(workload, "nodes", ())
             name = f"{workload.name}, window {number}"
