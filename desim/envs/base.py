@@ -183,7 +183,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
     done. It is truncated by a limit, or if work remains and no event is left, because the learner keeps waiting. At the
     end of an episode, ``info`` also contains ``decisions``, and :meth:`result` returns the records.
 
-    :meth:`copy` and :func:`copy.deepcopy` return an independent environment that continues equally, for example to
+    :meth:`copy` and ``copy.deepcopy`` return an independent environment that continues equally, for example to
     search a tree of actions.
 
     Parameters
@@ -201,7 +201,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
     skip_forced : bool
         Whether to skip decisions whose only choice is to wait; reward and time then count towards the last decision.
     render_mode : {"ansi", "rgb_array"}, optional
-        What :meth:`render` returns.
+        What ``render`` returns.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
     shared: ClassVar[tuple[str, ...]] = ("episodes", "observation_space", "spec", "_result")
     """Attributes that copies share with the original, because they never change."""
     picture: ClassVar[str] = ""
-    """Figure that :meth:`render` draws; by default the first one of the problem."""
+    """Figure that ``render`` draws; by default the first one of the problem."""
 
     def __init__(
         self,
@@ -410,7 +410,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         :meth:`desim.Simulation.fork`. Where that is impossible, as with the user's own generator processes and with
         ``arrivals="open"``, the answers of the episode are replayed, in time proportional to their number. The copy
         shares the workload and the settings; reward, encoder and random generators are its own. Of wrappers, use
-        :func:`copy.deepcopy`.
+        ``copy.deepcopy``.
 
         Returns
         -------

@@ -201,7 +201,7 @@ def test_what_cannot_be_solved() -> None:
     with pytest.raises(InvalidConfiguration, match="optimum: got 500 nodes and 499 edges on 50 executors, too many"):
         optimal_schedule([job], Executors(np.ones(50), 1.0))
     with pytest.raises(InvalidConfiguration, match=r"optimum: got a cluster without planning ahead"):
-        simulate(DagCluster([job], Executors([1.0])), Optimum())
+        simulate(DagCluster([job], Executors([1.0]), plan_ahead=False), Optimum())
 
 
 def test_without_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:

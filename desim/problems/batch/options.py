@@ -377,7 +377,7 @@ def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: Site
         raise InvalidConfiguration(
             f"--on-outage: got {options.on_outage}, but it has no effect without --mean-time-to-failure"
         )
-    if not outages and site.qos is None and site.checkpoint_interval is not None:
+    if not outages and not arguments.get("qos") and arguments.get("checkpoint_interval") is not None:
         raise InvalidConfiguration(
             "--checkpoint-interval: has no effect if nothing interrupts jobs; give --mean-time-to-failure or --qos"
         )
