@@ -36,10 +36,10 @@ class Figure3(Study):
     def panels(self) -> Sequence[Panel]:
         """Return the windows, and SchedInspector."""
         curves = tuple(f"{part}/{metric}" for part in PARTS for metric in SHOWN)
-        slowdowns = tuple(f"{part}/bounded_slowdown" for part in PARTS)
+        slowdowns = tuple(f"{part}/bounded_slowdown_mean" for part in PARTS)
         return [
             panel_of(PANEL, Curve("queue_length_mean", curves), dbf_rows()),
-            panel_of(INSPECTOR, Curve("bounded_slowdown", slowdowns), {RELEASED: inspectors()[RELEASED]}),
+            panel_of(INSPECTOR, Curve("bounded_slowdown_mean", slowdowns), {RELEASED: inspectors()[RELEASED]}),
         ]
 
     def show(self, frame: Frame) -> Iterator[Block]:
@@ -59,6 +59,6 @@ class Figure3(Study):
             logarithmic = [name for name in labels if "utilization" not in name]
             figure = facets(frame, labels, {curves_of(PANEL): episodes}, logarithmic=logarithmic)
             yield Drawing(f"figure3_{part}.png", caption, figure)
-        labels = {f"{part}/bounded_slowdown": f"{part}: bounded slowdown" for part in PARTS}
+        labels = {f"{part}/bounded_slowdown_mean": f"{part}: bounded slowdown" for part in PARTS}
         figure = facets(frame, labels, {curves_of(INSPECTOR): episodes}, logarithmic=tuple(labels))
         yield Drawing("figure3_inspector.png", "Learning curve of SchedInspector over SJF.", figure)
