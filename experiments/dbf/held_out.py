@@ -15,6 +15,7 @@ from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.tables import best_rule_table, metric_table
+from desim.formatting import how_many
 
 PANEL, METRIC = "held_out", "waiting_time_mean"
 WORKLOADS = (KTH, *(name for name in SOURCES if "," in name))
@@ -76,7 +77,10 @@ class HeldOut(Study):
         title = "Mean waiting time above that of the best rule, paired by block"
         yield best_rule_table(frame, PANEL, METRIC, title, rules=rules, agents=groups)
         for column in frame.columns(PANEL):
-            yield metric_table(frame, PANEL, column, named(SHOWN), f"{column}, {self.how}")
+            blocks = len(frame.values(PANEL, column, frame.rows(PANEL)[0], METRIC))
+            yield metric_table(
+                frame, PANEL, column, named(SHOWN), f"{column}, {how_many(blocks, 'block')} of five pieces"
+            )
         figure = draw_leads(frame, PANEL, METRIC, rules=rules, agents=groups)
         yield Drawing(
             "held_out.png", "Mean waiting time above that of the best rule of each workload, percent.", figure
