@@ -74,8 +74,8 @@ class HeldOut(Study):
         if len(imitating) > 1:
             groups[f"{IMITATING}, mean of {len(imitating)}"] = imitating
         rules = list(RULE_ROWS)
-        title = "Mean waiting time above that of the best rule, paired by block"
-        yield best_rule_table(frame, PANEL, METRIC, title, rules=rules, agents=groups)
+        above = "Mean waiting time above that of the best rule, paired by block"
+        yield best_rule_table(frame, PANEL, METRIC, above, rules=rules, agents=groups)
         for column in frame.columns(PANEL):
             blocks = len(frame.values(PANEL, column, frame.rows(PANEL)[0], METRIC))
             yield metric_table(
