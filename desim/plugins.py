@@ -170,7 +170,8 @@ def full_name(problem: str, name: str) -> str:
         The agent's own name, which creates it as well; that of a user's own code is its reference.
     """
     agent = create_agent(problem, name)
-    is_own = user_code.is_reference(name) and not any(_creates(one, name) for one in _modules(problem, "agents"))
+    offered = _modules(problem, "agents", needed=False)
+    is_own = user_code.is_reference(name) and not any(_creates(one, name) for one in offered)
     return name if is_own else str(getattr(agent, "name", name))
 
 

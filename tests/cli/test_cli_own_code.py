@@ -367,6 +367,7 @@ def test_a_report_of_a_problem_of_ones_own(desim: Desim, place: Path) -> None:
         "runs",
         "comparison.csv",
         "comparison.json",
+        "study.toml",
         "view.html",
         "metrics.png",
         "profiles.png",

@@ -183,7 +183,7 @@ def test_a_report_of_dag_runs(desim: Desim, tmp_path: Path) -> None:
     files = {path.name for path in out.iterdir()}
     of_agents = ("metrics", "ranks", "profiles", "distribution", "over-time")
     figures = {f"{name}.png" for name in (*case.kinds, *of_agents)}
-    assert files == {"runs", "comparison.csv", "comparison.json", "view.html"} | figures
+    assert files == {"runs", "comparison.csv", "comparison.json", "study.toml", "view.html"} | figures
     html = (out / "view.html").read_text()
     for text in ("makespan (s)", "Nemenyi", "Wilcoxon", "Performance profiles", "executors", "plan_ahead"):
         assert text in html

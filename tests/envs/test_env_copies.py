@@ -64,7 +64,7 @@ CASES: dict[str, Any] = {
     "failing": partial(BatchEnv, failing, 16, skip_forced=True),
     "own process": partial(BatchEnv, with_own_process, 16, reward="paper"),
     "own reward": partial(BatchEnv, failing, 16, reward=Telling()),
-    "completion": partial(make, "desim/Dag-v0", reward="completion_time"),
+    "completion": partial(make, "desim/Dag-v0", reward="turnaround_time_mean"),
 }
 REPLAYED = {"open", "failing", "own process", "own reward"}
 

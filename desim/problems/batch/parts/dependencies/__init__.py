@@ -25,7 +25,7 @@ from desim.tables import Column, Table, arrival_number
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["Dependencies"]
+__all__: list[str] = []
 
 
 def resolved(jobs: Iterable[Job]) -> dict[int, tuple[tuple[int, ...], Dependency]]:
