@@ -171,7 +171,7 @@ def _code(modules: tuple[str, ...], *, as_in_files: bool = False) -> _Code:
         code = _Code(hashlib.sha256(texts.encode()).hexdigest(), any(one.is_dynamic for one in own), variables)
         if all(state is not None and state.is_settled for state, _ in states.values()):
             _known[key] = (states, code)
-    if _checked is not None:
+    if _checked is not None and _known.get(key, ({}, None))[1] == code:  # not that of a file that was just written
         _checked.add(key)
     return code
 

@@ -27,7 +27,7 @@ from everything_names import looks_ahead
 
 from desim import Result, Simulation, simulate
 from desim.core import Decision
-from desim.exceptions import InvalidConfiguration, StalledWarning
+from desim.exceptions import DisregardedWarning, InvalidConfiguration, StalledWarning
 from desim.validation import validate
 
 __all__ = ["check"]
@@ -44,6 +44,7 @@ def check(one: Scenario) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", StalledWarning)  # everything may be down for ever
+        warnings.simplefilter("ignore", DisregardedWarning)  # any agent meets any feature
         warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)  # when it is imported
         return _check(one)
 

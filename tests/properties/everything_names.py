@@ -99,7 +99,9 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "schedinspector-PRIORITY": lambda: [f"schedinspector-{priority}" for priority in ("fcfs", "f1")],
             "rollout:BASE": _on("rollout", "fcfs", "easy-f1", "window-shortest-3-2"),
             "rollout-waiting_time_mean:BASE": _on("rollout-waiting_time_mean", "sjf", "conservative", "easy-specific"),
-            "search:batch:OBJECTIVE:BUDGET": _searching("batch", "waiting_time:20", "bounded_slowdown:5", "slowdown:0"),
+            "search:batch:OBJECTIVE:BUDGET": _searching(
+                "batch", "waiting_time_mean:20", "bounded_slowdown_mean:5", "slowdown_mean:0"
+            ),
             "replay:FILE": list,  # it refuses all jobs but those of its log
         }
     if problem == "dag":

@@ -235,7 +235,7 @@ def make(rng, count):
 if __name__ == "__main__":
     for workers in (1, 2):
         own = desim.compare("batch", [Mine(), "fcfs"], seeds=1, workers=workers, out="agents", jobs=20, cores=16)
-        made = desim.compare(make, ["fifo"], seeds=2, workers=workers, out="problems", count=6)
+        made = desim.compare(make, ["fifo", "tetris"], seeds=1, workers=workers, out="problems", count=6)
         print([one.reused for one in (*own.summaries, *made.summaries)], made.runs["revenue"].to_list())
 """
 
