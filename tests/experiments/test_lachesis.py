@@ -258,8 +258,9 @@ def test_arriving_jobs_have_the_load_that_is_asked_for() -> None:
 def test_networks_and_searches_stand_beside_the_best_rule(tmp_path: Path) -> None:
     study = HeldOut(quick=True, seeds=1, workers=Workers(1), out=tmp_path / "held_out")
     panel = study.panels()[1]
+    assert len(panel.columns) == 1  # in a trial
     rows = {row: panel.rows[row] for row in (*RULES, *NETWORKS) if "portfolio" not in row}
-    columns = {"trees, CCR 2": replace(panel.columns["trees, CCR 2"], num_jobs=2)}
+    columns = {name: replace(column, num_jobs=2) for name, column in panel.columns.items()}
     frame, _ = perform_panels(study, [replace(panel, columns=columns, rows=rows)], study.perform)
     titles = [block.title for block in study.show(frame) if hasattr(block, "title")]
     assert titles[0] == f"{STREAM}: makespan above that of the best rule"
