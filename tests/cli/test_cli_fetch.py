@@ -108,7 +108,15 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def known(address: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
     """Return the catalogue, which has one log, Tiny, with its digest."""
     tiny = Entry(
-        "Tiny", "batch", "five jobs", address, "logs/log.swf.gz", "nobody", "A. Nobody, 2026", "none", sha256=DIGEST
+        "Tiny",
+        "batch",
+        "five jobs",
+        address,
+        "logs/log.swf.gz",
+        "Example Lab",
+        "A. Author, 2026",
+        "none",
+        sha256=DIGEST,
     )
     known = {"Tiny": tiny}
     monkeypatch.setattr(catalogue, "entries", lambda: known)
@@ -123,7 +131,7 @@ def test_a_log_is_fetched_once_and_used_by_name(
     outcome = desim("fetch", "Tiny")
     assert outcome.status == 0, outcome.err
     assert list(cached.iterdir()) == [cached / file]
-    for part in (str(cached / file), DIGEST, f"{len(LOG)} bytes, 5 lines without", "A. Nobody, 2026", "nobody"):
+    for part in (str(cached / file), DIGEST, f"{len(LOG)} bytes, 5 lines without", "A. Author, 2026", "Example Lab"):
         assert part in outcome.out
     assert "downloading" in outcome.err and "5 jobs, but 6 as published, 8 cores, but 1,000 as published" in outcome.err
     before = (cached / file).stat()
@@ -145,7 +153,7 @@ def test_a_log_is_fetched_once_and_used_by_name(
             for one in (plain, "Tiny")
         ]
         assert runs[0]["metrics"] == runs[1]["metrics"]
-        assert runs[1]["workload"]["citation"] == f"Tiny: nobody, {known['Tiny'].url}; cite A. Nobody, 2026"
+        assert runs[1]["workload"]["citation"] == f"Tiny: Example Lab, {known['Tiny'].url}; cite A. Author, 2026"
         assert "citation" not in runs[0]["workload"]
 
 

@@ -101,7 +101,7 @@ def test_copies_continue_equally_and_on_their_own(case: str, monkeypatch: pytest
         seen = gym_env.step(rule(gym_env, gym_env.observe()))[0]
     twin, other = gym_env.copy(), copy.deepcopy(gym_env)
     assert bool(replays) == (case in REPLAYED)
-    for _ in range(5):  # another way, which touches nobody else
+    for _ in range(5):  # other actions in one environment leave the others as they are
         other.step(Masked(9)(other, other.observe()))
     assert same(seen, gym_env.observe())
     assert same(seen, twin.observe())
