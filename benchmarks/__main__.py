@@ -24,6 +24,7 @@ BENCHMARKS = (
     "rollout",
     "deferrable",
     "learning",
+    "vector",
     "shares",
 )
 ON_DEMAND = ("long",)

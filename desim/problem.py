@@ -299,8 +299,8 @@ class ProblemDescriptor(Extension):
         Texts of reports.
     view_from : callable or str
         Takes a :class:`desim.plotting.runs.Run` and returns what an interactive page shows for it.
-    environment : str
-        Gymnasium environment.
+    environment, vector_environment : str
+        Gymnasium environment, and one that steps many of its episodes together, if there is any.
     system_from : ProblemSpec or str
         How the command line creates a problem from options; without it, users provide a function that creates one.
     workload : str
@@ -327,6 +327,7 @@ class ProblemDescriptor(Extension):
     words_from: ReportText | str = field(default_factory=ReportText)
     view_from: Callable[[Run], View] | str = "desim.plotting.views:plain_view"
     environment: str = ""
+    vector_environment: str = ""
     system_from: ProblemSpec | str | None = None
     workload: str = ""
     same_workload: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

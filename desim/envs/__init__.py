@@ -6,6 +6,9 @@
 ``desim/Deferrable-v0``   :class:`desim.problems.deferrable.env.DeferrableEnv`
 ``desim/MultiServer-v0``  :class:`desim.problems.multiserver.env.MultiServerEnv`
 ========================  ===================================================
+
+``gymnasium.make_vec("desim/Batch-v0", 64, vectorization_mode="vector_entry_point")`` creates a
+:class:`~desim.problems.batch.vector_env.BatchVectorEnv`, whose episodes a compiled loop steps together.
 """
 
 import gymnasium
@@ -20,7 +23,7 @@ from desim.envs.base import (
     SampledEpisodes,
     SchedulingEnv,
 )
-from desim.problem import kinds
+from desim.problem import ProblemDescriptor, kinds
 
 __all__ = [
     "ACTION_MASK",
@@ -38,16 +41,27 @@ __all__ = [
 
 def environments() -> dict[str, str]:
     """Return the references of the environments of all kinds of problems, by versioned id."""
-    places = (kind.environment for kind in kinds().values() if kind.environment)
-    return {f"desim/{place.partition(':')[2].removesuffix('Env')}-v0": place for place in places}
+    return {name: kind.environment for name, kind in _kinds().items()}
+
+
+def _kinds() -> dict[str, ProblemDescriptor]:
+    """Return the kinds of problems that have an environment, by its id."""
+    found = (kind for kind in kinds().values() if kind.environment)
+    return {f"desim/{kind.environment.partition(':')[2].removesuffix('Env')}-v0": kind for kind in found}
 
 
 def register() -> None:
     """Register all environments with ``gymnasium.make``; calling it again is harmless."""
-    for name, place in environments().items():
+    for name, kind in _kinds().items():
         if name not in gymnasium.registry:
             # The mask depends only on the action space, and wrappers that check each step cost more than a step.
-            gymnasium.register(name, place, disable_env_checker=True, order_enforce=False)
+            gymnasium.register(
+                name,
+                kind.environment,
+                vector_entry_point=kind.vector_environment or None,
+                disable_env_checker=True,
+                order_enforce=False,
+            )
 
 
 register()

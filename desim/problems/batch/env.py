@@ -154,10 +154,25 @@ class TraceEpisodes:
         rng = np.random.default_rng(seed)
         return [self(rng) for _ in range(count)]
 
+    def draw(self, rng: np.random.Generator) -> tuple[int, int]:
+        """Draw an episode.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        tuple of int
+            Position of the first job in its trace, and index of the trace.
+        """
+        trace = int(rng.integers(len(self.traces)))
+        return int(rng.integers(self.starts(trace))), trace
+
     def __call__(self, rng: np.random.Generator) -> BatchCluster:
         """Return an episode that starts at a random position of a random trace."""
-        trace = int(rng.integers(len(self.traces)))
-        return self.at(int(rng.integers(self.starts(trace))), trace)
+        return self.at(*self.draw(rng))
 
 
 class _Shifted:

@@ -20,6 +20,7 @@ KIND = ProblemDescriptor(
     words_from="desim.problems.batch.figures:WORDS",
     view_from="desim.problems.batch.view:view",
     environment="desim.problems.batch.env:BatchEnv",
+    vector_environment="desim.problems.batch.vector_env:BatchVectorEnv",
     system_from="desim.problems.batch.options:SYSTEM",
     instances_from="desim.problems.batch.adversarial:BatchInstance",
     agents=("desim.agents.batch.registry",),

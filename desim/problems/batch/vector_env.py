@@ -1,0 +1,363 @@
+"""Many batch environments in one: compiled episodes that are stepped together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, cast
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from desim.envs.base import ACTION_MASK, Arrays
+from desim.exceptions import DesimError, InvalidConfiguration, WorkloadError, missing
+from desim.problem import Problem
+from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.encoders import FeatureEncoder
+from desim.problems.batch.env import BatchEnv, TraceEpisodes, WaitingCost
+
+if TYPE_CHECKING:
+    from desim.problems.batch.vector_steps import Episodes
+
+__all__ = ["BatchVectorEnv"]
+
+
+class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArray[Any]]):
+    """Many :class:`~desim.problems.batch.env.BatchEnv` that a compiled loop steps together.
+
+    The loop serves rigid jobs on counted cores that are killed at their requested times,
+    observed by features of the window, with waiting as reward; what else :class:`~desim.problems.batch.env.BatchEnv`
+    offers needs ``gymnasium.vector.SyncVectorEnv``. Episodes, masks, rewards and ends are those of single environments
+    with the same seeds. Observations are the same, too, but a sum over running jobs may round differently.
+
+    ``info`` contains ``time``, ``elapsed`` and ``invalid`` of every environment, and ``decisions`` where an episode has
+    ended.
+
+    Parameters
+    ----------
+    num_envs : int
+        Number of environments, E, at least 1.
+    *arguments
+        Arguments of :class:`~desim.problems.batch.env.BatchEnv`. All environments share the jobs.
+    skip_forced : bool
+        As there, but by default decisions without a choice are skipped.
+    autoreset_mode : gymnasium.vector.AutoresetMode
+        When an environment whose episode has ended begins the next one: at the next step (default), in the same step,
+        or when ``reset`` is called with ``options={"reset_mask": ...}``.
+    **options
+        Further arguments of :class:`~desim.problems.batch.env.BatchEnv`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, or the compiled loop does not serve it.
+    MissingDependency
+        If numba is not installed.
+
+    Examples
+    --------
+    >>> import gymnasium, desim.envs
+    >>> envs = gymnasium.make_vec("desim/Batch-v0", 64, vectorization_mode="vector_entry_point")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *arguments: Any,
+        skip_forced: bool = True,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        **options: Any,
+    ) -> None:
+        try:
+            from desim.problems.batch import vector_steps
+        except ImportError as error:
+            raise missing("BatchVectorEnv", error) from error
+        if num_envs < 1:
+            raise InvalidConfiguration(f"num_envs: got {num_envs!r}, expected an integer >= 1")
+        self._steps = vector_steps
+        self.single = BatchEnv(*arguments, skip_forced=skip_forced, **options)
+        self._check(self.single)
+        self.num_envs = num_envs
+        self.metadata = {**self.single.metadata, "autoreset_mode": AutoresetMode(autoreset_mode)}
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.single_observation_space = self.single.observation_space
+        self.single_action_space = self.single.action_space
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
+        self._encoder = cast(FeatureEncoder, self.single.encoder)
+        self._scale = cast(WaitingCost, self.single.reward).scale
+        self._rngs: list[np.random.Generator | None] = [None] * num_envs
+        self._offsets: list[int] = []
+        self._state = self._prepare()
+        self._arrays: Arrays = {
+            name: np.zeros((num_envs, *space.shape), space.dtype)
+            for name, space in self._encoder.observation_space.items()
+            if isinstance(space, gymnasium.spaces.Box)
+        }
+        self._outcomes = np.zeros(num_envs, np.int64)
+        self._over = np.ones(num_envs, np.bool_)
+
+    def _prepare(self) -> Episodes:
+        """Return the state; jobs of traces are stored once for all episodes."""
+        episodes, steps = self.single.episodes, self._steps
+        if not isinstance(episodes, TraceEpisodes):
+            times, cores, shape = np.zeros((0, steps.CORE_LOG + 1)), np.zeros(0, np.int64), (self.num_envs, 0, 0)
+        else:
+            num_cores = _served(episodes.at(0)).num_cores
+            traces = [_numbers(trace, num_cores) for trace in episodes.traces]
+            self._offsets = [0, *accumulate(len(part) for _, part in traces)]
+            times, cores = np.concatenate([part for part, _ in traces]), np.concatenate([part for _, part in traces])
+            shape = self.num_envs, episodes.num_jobs, min(episodes.num_jobs, num_cores)
+        state: Episodes = steps.Episodes.of(times, cores, shape)
+        return state
+
+    @staticmethod
+    def _check(single: BatchEnv) -> None:
+        """Raise an error if the compiled loop does not serve an environment."""
+        fault = ""
+        if type(single.encoder) is not FeatureEncoder:
+            fault = f"observation: got {type(single.encoder).__name__}, which"
+        elif single.encoder.reserve_after < math.inf:
+            fault = f"reserve_after: got {single.encoder.reserve_after!r}, which"
+        elif type(single.reward) is not WaitingCost or single.reward.power != 1:
+            fault = f"reward: got {type(single.reward).__name__} with power {getattr(single.reward, 'power', 1)}, which"
+        elif single.until < math.inf:
+            fault = f"until: got {single.until!r}, which"
+        elif isinstance(single.episodes, TraceEpisodes) and single.episodes.arrivals == "open":
+            fault = "arrivals: got 'open', which"
+        if fault:
+            raise InvalidConfiguration(
+                f"{fault} the compiled environment does not serve; try gymnasium.vector.SyncVectorEnv"
+            )
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Begin new episodes and return their first observations.
+
+        Parameters
+        ----------
+        seed : int or sequence of int, optional
+            Seed of each environment; of one number, environment i takes ``seed + i``.
+        options : dict, optional
+            With ``reset_mask``, an array of bool of shape (E,), only these environments begin anew.
+
+        Returns
+        -------
+        tuple of dict
+            Arrays with a leading axis of length E, and ``info``.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there are not E seeds, or the mask has another shape or type.
+        """
+        which = np.arange(self.num_envs)
+        if options and "reset_mask" in options:
+            mask = np.asarray(options["reset_mask"])
+            if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
+                raise InvalidConfiguration(
+                    f"reset_mask: got {mask.dtype} of shape {mask.shape}, expected bool of shape ({self.num_envs},) "
+                    "with at least one True"
+                )
+            which = mask.nonzero()[0]
+        seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else seed
+        if seeds is not None and len(seeds) != self.num_envs:
+            raise InvalidConfiguration(f"seed: got {len(seeds)} seeds, expected one number, or {self.num_envs}")
+        for number in which.tolist():
+            given = None if seeds is None else seeds[number]
+            if given is not None or self._rngs[number] is None:
+                self._rngs[number] = gymnasium.utils.seeding.np_random(given)[0]
+        self._begin(which)
+        self._observe(which)
+        begun = np.zeros(self.num_envs, np.bool_)
+        begun[which] = True
+        now = np.where(begun, self._state.clock[:, self._steps.NOW], 0.0)
+        told = {"time": now, "elapsed": np.zeros(self.num_envs), "invalid": np.zeros(self.num_envs, np.bool_)}
+        return self._shown(), _masked(told, begun)
+
+    def step(
+        self, actions: NDArray[np.int64]
+    ) -> tuple[Arrays, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Answer the decision of every environment and advance to the next ones.
+
+        Parameters
+        ----------
+        actions : array of int, shape (E,)
+            A slot of the window, or S to wait, for each environment.
+
+        Returns
+        -------
+        tuple
+            Observations, rewards, whether episodes have terminated or were truncated, and ``info``, with a leading axis
+            of length E.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If an action is not an element of the action space, or an episode is over that must be reset first.
+        """
+        count, num_envs = self._encoder.slots + 1, self.num_envs
+        given = np.asarray(actions)
+        if given.shape != (num_envs,) or given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= count:
+            raise InvalidConfiguration(
+                f"actions: got {given.dtype} of shape {given.shape}, expected integers from 0 to {count - 1} of shape "
+                f"({num_envs},)"
+            )
+        over = self._over.copy()
+        if self._rngs[0] is None or (self.autoreset_mode is AutoresetMode.DISABLED and over.any()):
+            raise InvalidConfiguration("step: an episode is over or has not begun; call reset first")
+        rewards, elapsed = np.zeros(num_envs), np.zeros(num_envs)
+        possible = np.ones(num_envs, np.bool_)
+        self._steps.step(
+            self._state,
+            given.astype(np.int64, copy=False),
+            ~over,
+            self._scale,
+            self.single.skip_forced,
+            self._encoder.slots,
+            rewards,
+            elapsed,
+            possible,
+            self._outcomes,
+        )
+        steps = self._steps
+        decisions = self._state.counts[:, steps.DECISIONS].copy()
+        ended = (self._outcomes == steps.ENDED) & ~over
+        cut = (self._outcomes == steps.STALLED) | (decisions >= self.single.max_decisions)
+        truncated = cut & ~ended & ~over
+        self._over = ended | truncated
+        now = self._state.clock[:, steps.NOW].copy()
+        told = {"time": now, "elapsed": elapsed, "invalid": ~possible}
+        infos: dict[str, Any] = {}
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            over, self._over = self._over, np.zeros(num_envs, np.bool_)
+            if over.any():
+                last = over.nonzero()[0]
+                self._observe(last)
+                final = np.full(num_envs, None, object)
+                for number in last.tolist():
+                    final[number] = {name: array[number].copy() for name, array in self._arrays.items()}
+                note = {name: np.where(over, values, 0) for name, values in {**told, "decisions": decisions}.items()}
+                infos = {"final_obs": final, "final_info": _masked(note, over)}
+                infos |= {f"_{name}": over.copy() for name in infos}
+        elif self._over.any():
+            infos = _masked({"decisions": np.where(self._over, decisions, 0)}, self._over.copy())
+        if over.any():
+            self._begin(over.nonzero()[0])
+            told = {"time": now, "elapsed": np.where(over, 0.0, elapsed), "invalid": ~possible & ~over}
+            now[over] = self._state.clock[over, steps.NOW]
+        self._observe(np.arange(num_envs))
+        return self._shown(), rewards, ended, truncated, infos | _masked(told, np.ones(num_envs, np.bool_))
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return which actions are possible now, shape (E, S + 1)."""
+        return self._arrays[ACTION_MASK].astype(np.bool_)
+
+    def _begin(self, which: NDArray[np.int64]) -> None:
+        """Begin new episodes in some environments."""
+        left = which
+        for _ in range(10):
+            for number in left.tolist():
+                self._load(number)
+            self._steps.begin(self._state, left, self._scale, self.single.skip_forced, self._outcomes)
+            left = left[self._outcomes[left] != self._steps.DECISION]
+            if not len(left):
+                self._over[which] = False
+                return
+        raise DesimError("ten episodes in a row without a decision: their workloads are empty")
+
+    def _load(self, number: int) -> None:
+        """Draw the next episode of an environment, as a single environment does."""
+        rng = self._rngs[number]
+        assert rng is not None
+        windows, episodes, steps = self.single.windows, self.single.episodes, self._steps
+        window = windows[int(rng.integers(len(windows)))] if len(windows) > 1 else self._encoder.window
+        if isinstance(episodes, TraceEpisodes):
+            start, trace = episodes.draw(rng)
+            first, length = self._offsets[trace] + start, episodes.num_jobs
+            num_cores = cast(int, episodes.num_cores)
+        else:
+            problem = _served(episodes(rng))
+            times, cores = _numbers(problem.jobs, problem.num_cores)
+            num_cores, length = problem.num_cores, len(cores)
+            first = self._store(number, times, cores, num_cores)
+        rng.integers(2**63)  # a single environment draws the seed of its simulation
+        state = self._state
+        state.clock[number, steps.ORIGIN] = state.times[first, steps.SUBMITTED] if self._offsets else 0.0
+        count = state.counts[number]
+        count[steps.TOTAL], count[steps.COMING], count[steps.LAST] = num_cores, first, first + length
+        count[steps.HEAD], count[steps.SIZE] = window.head, window.size
+
+    def _store(self, number: int, times: NDArray[np.float64], cores: NDArray[np.int64], num_cores: int) -> int:
+        """Store the jobs of an episode of one environment, which has a part of the arrays, and return their begin."""
+        old, num_envs = self._state, self.num_envs
+        length: int = old.queue.shape[1]
+        running: int = old.held.shape[1]
+        if len(cores) > length or min(len(cores), num_cores) > running:
+            longer, more = max(len(cores), length), max(min(len(cores), num_cores), running)
+            parts = np.zeros((num_envs, longer, old.times.shape[1])), np.ones((num_envs, longer), np.int64)
+            for part, before in zip(parts, (old.times, old.cores), strict=True):
+                part[:, :length] = before.reshape(num_envs, length, *part.shape[2:])
+            flat = parts[0].reshape(-1, old.times.shape[1]), parts[1].ravel()
+            self._state = self._steps.Episodes.of(*flat, (num_envs, longer, more))
+            for array, before in zip(self._state[2:], old[2:], strict=True):
+                array[:, : before.shape[1]] = before
+            moved = np.arange(num_envs) * (longer - length)
+            self._state.queue[:] += moved[:, None]
+            self._state.counts[:, [self._steps.COMING, self._steps.LAST]] += moved[:, None]
+            length = longer
+        first = number * length
+        place = slice(first, first + len(cores))
+        self._state.times[place], self._state.cores[place] = times, cores
+        self._steps.take_logs(self._state.times[place], self._state.cores[place])
+        return first
+
+    def _observe(self, which: NDArray[np.int64]) -> None:
+        """Encode the observations of some environments."""
+        arrays = self._arrays
+        self._steps.observe(self._state, which, arrays["jobs"], arrays["cluster"], arrays[ACTION_MASK])
+
+    def _shown(self) -> Arrays:
+        return {name: array.copy() for name, array in self._arrays.items()}
+
+
+def _served(problem: Problem) -> BatchCluster:
+    """Return the problem of an episode, or raise an error if the compiled loop does not serve it."""
+    plain = BatchCluster((), 1).describe()
+    if type(problem) is not BatchCluster:
+        fault = f"a {type(problem).__name__}"
+    elif problem.processes:
+        fault = "processes"
+    else:
+        given = problem.describe()
+        free = ("num_cores", "job_ids", "attributes", "infeasible", "too_wide", "on_outage")
+        fault = next((f"{n} {v!r}" for n, v in given.items() if n not in free and plain.get(n) != v), "")
+    if fault:
+        raise InvalidConfiguration(
+            f"episodes: got a problem with {fault}, which the compiled environment does not serve; try "
+            "gymnasium.vector.SyncVectorEnv"
+        )
+    return cast(BatchCluster, problem)
+
+
+def _numbers(jobs: Iterable[Job], num_cores: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return submission times, requested times and durations of jobs, shape (J, 5), and their cores, shape (J,)."""
+    jobs = list(jobs)
+    times = np.zeros((len(jobs), 5))
+    for row, job in zip(times, jobs, strict=True):
+        row[:3] = job.submission_time, job.requested_time, min(job.run_time, job.requested_time)
+        if job.requested_cores > num_cores or job.request is not None:
+            asked = f"{job.requested_cores} cores" if job.request is None else "nodes"
+            raise WorkloadError(f"job {job.job_id} requests {asked}, but the cluster has {num_cores} cores")
+    for late in np.flatnonzero(np.diff(times[:, 0]) < 0):
+        raise WorkloadError(f"job {jobs[late + 1].job_id} is submitted before its predecessor")
+    return times, np.array([job.requested_cores for job in jobs], np.int64)
+
+
+def _masked(infos: dict[str, Any], which: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return entries of ``info`` with a mask of the environments that have them, as Gymnasium does."""
+    return infos | {f"_{name}": which for name in infos}
