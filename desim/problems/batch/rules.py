@@ -22,11 +22,10 @@ from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, ove
 from desim.problems.batch.parts import gathered
 from desim.problems.batch.recorded import (
     KEY,
+    as_they_ran,
     has_other_times,
     has_suspensions,
-    in_their_sizes,
     is_uneven,
-    run_where_they_were,
     worked_before,
 )
 from desim.problems.batch.tables import FINISHED
@@ -604,14 +603,9 @@ def _wrong_sums(run: Recorded) -> pl.DataFrame:
 RULES += gathered("RULES", "rules")
 
 
-def _given(run: Recorded) -> Iterable[tuple[Any, ...]]:
-    """Return the jobs of the workload in their recorded sizes, with their run times on their nodes."""
-    return run_where_they_were(run) if "num_nodes" in run.info else (job[:6] for job in in_their_sizes(run))
-
-
 def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload, with the changes that features explain."""
-    jobs = _given(run)
+    jobs: Iterable[tuple[Any, ...]] = as_they_ran(run)
     for submitted in gathered("submitted", "rules"):
         jobs = submitted(run, jobs)
     return jobs
