@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -38,6 +38,7 @@ __all__ = [
     "Check",
     "Recorded",
     "Rule",
+    "RuleBook",
     "ValidationReport",
     "Violation",
     "ViolationCollector",
@@ -57,6 +58,7 @@ __all__ = [
 ]
 
 Found = TypeVar("Found")
+Finding = TypeVar("Finding", bound="pl.Expr | Callable[..., pl.Expr | pl.DataFrame]")
 
 
 class Violation(NamedTuple):
@@ -351,6 +353,61 @@ class Rule:
 def rule(name: str, sentence: str, *checks: Check, needs_workload: bool = False, vital: bool = False) -> Rule:
     """Return a rule with its checks given one by one; see :class:`Rule`."""
     return Rule(name, sentence, checks, needs_workload, vital)
+
+
+class RuleBook(list[Rule]):
+    """Rules in the order of checking, each written beside the functions that find its violations.
+
+    Parameters
+    ----------
+    only_with : str
+        Name in the description of a run without which the checks do not apply (default: they apply to all runs).
+    """
+
+    def __init__(self, only_with: str = "") -> None:
+        super().__init__()
+        self._only_with = only_with
+
+    def rule(self, name: str, of: str, sentence: str, *, needs_workload: bool = False) -> None:
+        """Begin a rule, to which :meth:`check` adds checks.
+
+        Parameters
+        ----------
+        name, sentence, needs_workload
+            See :class:`Rule`.
+        of : str
+            Table whose rows are checked.
+        """
+        self.append(Rule(name, sentence, needs_workload=needs_workload))
+        self._of = of
+
+    def check(
+        self, message: str, *, of: str = "", only_with: str = "", by_row: bool = False
+    ) -> Callable[[Finding], Finding]:
+        """Return a decorator that adds what finds violations to the last rule, as a :class:`Check`.
+
+        Parameters
+        ----------
+        message, by_row
+            See :class:`Check`.
+        of, only_with : str
+            Table and name of this check (default: those of the rule and of all rules).
+
+        Returns
+        -------
+        callable
+            Function that adds an expression or a function and returns it.
+        """
+        name = only_with or self._only_with
+        when = (lambda run: name in run.info) if name else None
+
+        def add(wrong: Finding) -> Finding:
+            """Add a check to the last rule."""
+            checks = (*self[-1].checks, Check(of or self._of, wrong, message, when, by_row))
+            self[-1] = replace(self[-1], checks=checks)
+            return wrong
+
+        return add
 
 
 def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_after: int = 20) -> ValidationReport:

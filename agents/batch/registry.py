@@ -31,16 +31,11 @@ def _window_rule(rest: str) -> Agent:
     return WindowRule(rule, int(head), int(tail), horizon=float(horizon or HORIZON))  # type: ignore[arg-type]  # WindowRule checks it
 
 
-def _stem_and_window(source: str) -> tuple[str, str]:
-    stem, _, window = source.rpartition("@") if "@" in source.rpartition("/")[2] else (source, "", "")
-    return stem, window
-
-
 def _split_window(source: str) -> Agent:
     """Return the agent with trained weights, given by a pretrained name or a path, optionally with ``@HEAD-TAIL``."""
     from desim.agents.batch.split_window import SplitWindowAgent
 
-    stem, window = _stem_and_window(source)
+    stem, _, window = source.rpartition("@") if "@" in source.rpartition("/")[2] else (source, "", "")
     head, _, tail = window.partition("-")
     if window and not (head.isdecimal() and tail.isdecimal()):
         raise InvalidConfiguration(f"window: got {window!r}, expected HEAD-TAIL; try for example @9-1")

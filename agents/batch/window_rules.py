@@ -104,7 +104,7 @@ class WindowRule(NamedRepr):
         positions = observation.plan(around_reservations=False).fitting(shown)
         if self.rule in ("reserving", "weighing") and 0 < len(positions) < len(shown):
             positions = self._harmless(observation, shown)
-        elif self.rule == "aged" and len(positions) and self._oldest_has_waited(observation):
+        elif self.rule == "aged" and len(positions) and observation.time - queue.head_submission >= self.reserve_after:
             cores, times = queue.requested_cores[shown], queue.expected_time[shown]
             positions = shown[allowed_beside_oldest(observation, shown, cores, times)]
         if not len(positions):
@@ -122,10 +122,6 @@ class WindowRule(NamedRepr):
         else:
             position = positions[0]
         return int(queue.row[position])
-
-    def _oldest_has_waited(self, observation: BatchObservation) -> bool:
-        waited: float = observation.time - observation.queue.submission_time[0]
-        return waited >= self.reserve_after
 
     def _harmless(self, observation: BatchObservation, shown: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the fitting jobs that do not delay the shortest blocked one; all if that cannot start soon anyway."""

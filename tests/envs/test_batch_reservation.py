@@ -160,7 +160,7 @@ def test_bad_arguments_are_named() -> None:
         FeatureEncoder(SplitWindow(0, 2), reserve_after=5.0)
     with pytest.raises(InvalidConfiguration, match="slots: got 2, expected at least the 3 slots"):
         FeatureEncoder(SplitWindow(2, 1), 2)
-    with pytest.raises(InvalidConfiguration, match=r"power=0\.5"):
+    with pytest.raises(InvalidConfiguration, match=r"power: got 0\.5"):
         WaitingCost(1.0, 0.5)
     with pytest.raises(InvalidConfiguration, match="window: got none"):
         environment([Job(0, 0.0, 1, 1.0, 1.0)], window=[])

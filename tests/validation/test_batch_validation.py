@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import DesimError, InvalidConfiguration, Phase, Result, at, simulate
-from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch import BatchCluster, Job, Node, Size, StartWithSize
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.validation import ValidationReport, rules_of, validate
 
@@ -196,3 +196,24 @@ def test_runs_of_jobs_whose_numbers_are_numpys_are_valid(num_cores):
     report = validate(result, jobs)
     assert report.ok, str(report)
     assert result.jobs.equals(simulate(BatchCluster(plain, num_cores), FirstComeFirstServed()).jobs)
+
+
+class StartInSize:
+    """Start the head of the queue in a given size."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def act(self, observation):
+        """Choose a job and its size."""
+        return StartWithSize(int(observation.queue.row[0]), self.size)
+
+
+@pytest.mark.parametrize(("size", "run_time"), [(0, 40.0), (1, 15.0), (2, 25.0)])
+def test_sizes_that_differ_only_in_run_time_are_told_apart_on_nodes_of_unequal_speed(size, run_time):
+    sizes = Size(2, 100.0, 30.0), Size(2, 100.0, 50.0)
+    jobs = [Job(1, 0.0, 2, 100.0, 80.0, sizes=sizes)]
+    result = simulate(BatchCluster(jobs, nodes=[Node("fast", 4, speed=2.0), Node("slow", 4)]), StartInSize(size))
+    assert result.jobs["run_time"].to_list() == [run_time]
+    assert validate(result, jobs).ok
+    assert "conservation" in validate(result, [jobs[0]._replace(sizes=(), run_time=2 * run_time + 1)]).counts

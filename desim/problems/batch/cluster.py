@@ -35,7 +35,6 @@ from desim.problems.batch.request import Request
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import StartOnNodes
 from desim.problems.batch.resources.nodes import NodeResources
-from desim.problems.batch.resources.protocols import Resources
 from desim.problems.batch.workload import Workload, text_ids
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster
@@ -191,7 +190,7 @@ class BatchCluster(FailingCluster, Problem):
         self.window = jobs.window if isinstance(jobs, Workload) else None
         self.has_text_ids = text_ids(in_advance)
         self.attributes = types_of_attributes(in_advance)
-        self.resources: Resources
+        self.resources: CoreResources
         if nodes is not None:
             if num_cores is not None:
                 raise InvalidConfiguration("nodes: got num_cores as well, expected only one of them")
@@ -221,24 +220,16 @@ class BatchCluster(FailingCluster, Problem):
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without the jobs, as JSON-compatible values."""
-        description = {
-            "problem": self.name,
-            "num_cores": self.num_cores,
-            "resources": f"{self.resources.unit}s",
-            "enforce_time_limit": self.enforce_time_limit,
-            "infeasible": self.infeasible,
-            "too_wide": self.too_wide,
-            "on_outage": self.on_outage,
-            "ask_when_empty": self.ask_when_empty,
-        } | describe_cycle(self.cycle)
-        if self.over_time_limit:
-            description["over_time_limit"] = self.over_time_limit
-        if self.has_text_ids:
-            description["job_ids"] = "text"
-        if self.attributes:
-            description["attributes"] = self.attributes
-        if self.window is not None:
-            description["window"] = list(self.window)
+        description = {"problem": self.name, "num_cores": self.num_cores, "resources": f"{self.resources.unit}s"}
+        always = ("enforce_time_limit", "infeasible", "too_wide", "on_outage", "ask_when_empty")
+        description |= {name: getattr(self, name) for name in always} | describe_cycle(self.cycle)
+        some = {
+            "over_time_limit": self.over_time_limit,
+            "job_ids": "text" if self.has_text_ids else "",
+            "attributes": self.attributes,
+            "window": list(self.window or ()),
+        }
+        description |= {name: value for name, value in some.items() if value}
         description["parts"] = [part.name for part in self.parts]
         for part in self.parts:
             description |= part.describe()

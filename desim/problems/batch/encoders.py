@@ -15,10 +15,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import check_action
+from desim.checks import check_action, check_choice, check_float, check_int
 from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Start, WaitForCores, WaitUntil
+from desim.problems.batch import BatchObservation, WaitForCores, WaitUntil
 from desim.problems.batch.features import CLUSTER_FEATURES, JOB_FEATURES, NEVER, SCALE, Windows, scaled_log
 
 __all__ = [
@@ -217,10 +217,11 @@ class WindowEncoder:
             )
         self.reserve_after = reserve_after
         self.window = window
-        self.slots = slots
-        mask = gymnasium.spaces.Box(0, 1, (slots * choices + 1,), np.int8)
+        self.slots, self.choices = slots, choices
+        self.last = slots * choices  # the action that waits
+        mask = gymnasium.spaces.Box(0, 1, (self.last + 1,), np.int8)
         self.observation_space = gymnasium.spaces.Dict({**spaces, ACTION_MASK: mask})
-        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(slots * choices + 1)
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(self.last + 1)
 
     def encode(self, observation: BatchObservation) -> Arrays:
         """Return an observation as new arrays, with the mask of feasible actions."""
@@ -302,55 +303,55 @@ class WindowEncoder:
         return observation.can_wait or self.is_forced(observation)
 
     def mask(self, observation: BatchObservation, possible: NDArray[np.bool_]) -> NDArray[np.int8]:
-        """Return the action mask, shape (S + 1,).
+        """Return the action mask, shape (S + 1,), or with C choices per slot (S C + 1,).
 
         Parameters
         ----------
         observation : BatchObservation
             Observation of a decision.
-        possible : array of bool, shape (min(L, M),)
-            Whether each job in the window may start.
+        possible : array of bool, shape (min(L, M),) or (min(L, M) C,)
+            Whether each job in the window may start, in each way.
         """
-        mask = np.zeros(self.slots + 1, np.int8)
+        mask = np.zeros(self.last + 1, np.int8)
         mask[: len(possible)] = possible
         mask[-1] = observation.can_wait or not possible.any()
         return mask
 
-    def decode(self, observation: BatchObservation, action: Any) -> tuple[int | None, bool]:
-        """Return the job that an action starts, or None to wait, and whether the action is feasible.
+    def decode(self, observation: BatchObservation, action: Any) -> tuple[Any, bool]:
+        """Return what an action starts, or None to wait, and whether the action is feasible.
 
         Parameters
         ----------
         observation : BatchObservation
             Encoded observation.
         action : int
-            Action, 0 to S.
+            Action, 0 to S, or with C choices per slot 0 to S C.
 
         Returns
         -------
-        tuple of (int or None) and bool
-            Row of a job or None, and feasibility; an infeasible action means waiting.
+        tuple of (int, object or None) and bool
+            Row of a job, another action that starts it, or None; and feasibility. An infeasible action means waiting.
 
         Raises
         ------
         InvalidConfiguration
             If the action is out of range.
         """
-        slot = check_action(action, self.slots + 1)
-        if slot == self.slots:
+        number = check_action(action, self.last + 1)
+        if number == self.last:
             return None, self.may_wait(observation)
-        queue = observation.queue
-        position = self.window.position(slot, len(queue)) if slot < self.window.size else None
-        if position is None:
-            return None, False
-        row, cores, time = queue.job_at(position)
-        if cores > observation.free_cores:
-            return None, False
-        if self._reserves(observation):
-            job = np.array([position]), np.array([cores]), np.array([time])
-            if not allowed_beside_oldest(observation, *job)[0]:
-                return None, False
-        return row, True
+        slot, choice = divmod(number, self.choices)
+        position = self.window.position(slot, len(observation.queue)) if slot < self.window.size else None
+        start = None if position is None else self._start(observation, position, choice)
+        return start, start is not None
+
+    def _start(self, observation: BatchObservation, position: int, choice: int) -> Any:
+        """Return what starts the job at a position of the queue in one of the ways; None if that is infeasible."""
+        row, cores, time = observation.queue.job_at(position)
+        fits = cores <= observation.free_cores
+        if fits and self._reserves(observation):
+            fits = bool(allowed_beside_oldest(observation, *map(np.atleast_1d, (position, cores, time)))[0])
+        return row if fits else None
 
     def encode_action(self, observation: BatchObservation, answer: Any) -> int | None:
         """Return the action of this encoder that is closest to an agent's answer.
@@ -360,24 +361,30 @@ class WindowEncoder:
         observation : BatchObservation
             Observation that the agent answered.
         answer : object
-            Answer of the agent; in a list, the first job shown in the window counts.
+            Answer of the agent. Of a list, the first job shown in the window counts; of several nodes, the first one.
 
         Returns
         -------
         int or None
-            S if the agent waits. None if it starts only jobs that the window does not show, or a job that this
-            encoder considers infeasible.
+            The last action if the agent waits. None if it starts only jobs that the window does not show, or a job that
+            this encoder considers infeasible.
         """
         rows = observation.queue.row[self.window.index(len(observation.queue))].tolist()
-        starts = [
-            one.row if isinstance(one, Start) else one
-            for one in (answer if isinstance(answer, list) else [answer])
-            if not (one is None or isinstance(one, WaitForCores | WaitUntil))
-        ]
+        answers = answer if isinstance(answer, list) else [answer]
+        starts = [one for one in answers if not (one is None or isinstance(one, WaitForCores | WaitUntil))]
         if not starts:
-            return self.slots
-        slot = next((rows.index(row) for row in starts if row in rows), None)
-        return slot if slot is not None and self.decode(observation, slot)[1] else None
+            return self.last
+        for start in starts:
+            row = getattr(start, "row", start)
+            if row in rows:
+                choice = self._choice(observation, start, row)
+                action = None if choice is None else rows.index(row) * self.choices + choice
+                return action if action is not None and self.decode(observation, action)[1] else None
+        return None
+
+    def _choice(self, observation: BatchObservation, start: Any, row: int) -> int | None:
+        """Return which of the ways to start a job an agent has chosen; None if there is none."""
+        return 0
 
 
 class FeatureEncoder(WindowEncoder):
@@ -560,15 +567,10 @@ class FlatEncoder(WindowEncoder):
         longest_wait: float = 500_000.0,
         order: Literal["by_core", "sorted"] = "by_core",
     ) -> None:
-        if not (num_cores >= 1 and longest_time > 0 and longest_wait > 0):
-            given = f"num_cores={num_cores!r}, longest_time={longest_time!r}, longest_wait={longest_wait!r}"
-            raise InvalidConfiguration(f"got {given}, expected num_cores >= 1 and times above 0 s")
-        if order not in ("by_core", "sorted"):
-            raise InvalidConfiguration(f"order: got {order!r}, expected 'by_core' or 'sorted'")
-        self.num_cores = num_cores
-        self.longest_time = longest_time
-        self.longest_wait = longest_wait
-        self.order = order
+        self.num_cores = check_int("num_cores", num_cores, least=1)
+        self.longest_time = check_float("longest_time", longest_time, above=0)
+        self.longest_wait = check_float("longest_wait", longest_wait, above=0)
+        self.order = check_choice("order", order, ("by_core", "sorted"))
         box = gymnasium.spaces.Box
         shapes = {"cores": (num_cores,), "jobs": (window.size, 3)}
         spaces: dict[str, gymnasium.Space[Any]] = {

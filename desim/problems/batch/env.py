@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from desim import plugins
-from desim.checks import check_choice
+from desim.checks import check_choice, check_float, check_int, named
 from desim.core import Decision, Simulation
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
 from desim.exceptions import InvalidConfiguration
@@ -71,10 +71,8 @@ class TraceEpisodes:
         arrivals: Literal["open", "closed"] = "closed",
         **cluster: Any,
     ) -> None:
-        if num_jobs < 1:
-            raise InvalidConfiguration(f"num_jobs: got {num_jobs!r}, expected an integer >= 1")
-        if arrivals not in ("open", "closed"):
-            raise InvalidConfiguration(f"arrivals: got {arrivals!r}, expected 'open' or 'closed'")
+        self.num_jobs = check_int("num_jobs", num_jobs, least=1)
+        self.arrivals = check_choice("arrivals", arrivals, ("open", "closed"))
         if not traces:
             raise InvalidConfiguration("traces: got none, expected at least one")
         for number, trace in enumerate(traces):
@@ -84,8 +82,6 @@ class TraceEpisodes:
                 )
         self.traces = traces
         self.num_cores = num_cores
-        self.num_jobs = num_jobs
-        self.arrivals = arrivals
         if cluster.get("nodes") is not None and not isinstance(cluster["nodes"], NodeTable):
             cluster["nodes"] = NodeTable(cluster["nodes"])  # built once for all episodes
         self._cluster = cluster
@@ -269,12 +265,8 @@ class ScaledReward(PaperReward):
         waiting_time: float = 1e6,
     ) -> None:
         super().__init__(weights)
-        if not (queue_length > 0 and waiting_time > 0):
-            raise InvalidConfiguration(
-                f"queue_length: got {queue_length!r}, waiting_time: got {waiting_time!r}, expected values above 0"
-            )
-        self.queue_length = queue_length
-        self.waiting_time = waiting_time
+        self.queue_length = check_float("queue_length", queue_length, above=0)
+        self.waiting_time = check_float("waiting_time", waiting_time, above=0)
 
     def _cost(self, utilization: float, length: int, waiting: float) -> float:
         idle, queue, wait = self.weights
@@ -310,10 +302,8 @@ class WaitingCost:
     counts_arrivals = True
 
     def __init__(self, scale: float = 10_000.0, power: float = 1.0) -> None:
-        if not scale > 0 or not power >= 1:
-            raise InvalidConfiguration(f"got scale={scale!r}, power={power!r}, expected scale > 0 s and power >= 1")
-        self.scale = scale
-        self.power = power
+        self.scale = check_float("scale", scale, above=0)
+        self.power = check_float("power", power, least=1)
 
     def reset(self, simulation: Simulation) -> None:
         """Start an episode."""
@@ -380,11 +370,7 @@ def make_reward(reward: str | Reward) -> Reward:
     InvalidConfiguration
         If the name is unknown.
     """
-    if not isinstance(reward, str):
-        return reward
-    if reward not in REWARDS:
-        raise InvalidConfiguration(f"reward: got {reward!r}, expected one of {', '.join(REWARDS)}")
-    return REWARDS[reward]()
+    return named("reward", reward, REWARDS)
 
 
 class BatchEnv(SchedulingEnv):

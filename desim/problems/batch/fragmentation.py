@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.nodes import CORES, GPU, CompiledRequest, NodeTable, Request
 from desim.problems.batch.placement import PlacementPolicy
@@ -50,7 +51,7 @@ def typical_requests(requests: Iterable[Request], share: float = 0.95) -> list[t
             cores=request.cores,
             gpus=request.gpus,
             gpu_models=request.gpu_models,
-            resources=_but_memory(request.resources),
+            resources=tuple((name, amount) for name, amount in request.resources if "memory" not in name),
         )
         for request in requests
     )
@@ -69,11 +70,6 @@ def typical_requests(requests: Iterable[Request], share: float = 0.95) -> list[t
         if total >= share * all_jobs:
             break
     return kept
-
-
-def _but_memory(resources: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """Return all resources except kinds of memory."""
-    return tuple((name, amount) for name, amount in resources if "memory" not in name)
 
 
 class Fragmentation:
@@ -95,9 +91,7 @@ class Fragmentation:
     """
 
     def __init__(self, typical: Sequence[tuple[Request, int]], table: NodeTable, resource: str = CORES) -> None:
-        if resource not in table.resources:
-            raise InvalidConfiguration(f"resource: got {resource!r}, expected one of {', '.join(table.resources)}")
-        self.column = table.resources.index(resource)
+        self.column = table.resources.index(check_choice("resource", resource, table.resources))
         shapes = [table.compile(request) for request, _ in typical]
         self._weights = np.array([count for _, count in typical], np.float64)  # integers, so that sums are exact
         self._amounts = np.array([shape.amounts[self.column] for shape in shapes])

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import gymnasium
 import numpy as np
 
-from desim.checks import check_action, check_int
+from desim.checks import check_action, check_choice, check_float, check_int
 from desim.core import Decision, Simulation, simulate
 from desim.envs.base import ACTION_MASK, Arrays, Episodes, SchedulingEnv
 from desim.exceptions import DesimError, InvalidConfiguration
@@ -122,11 +122,9 @@ class Inspection:
     ) -> None:
         if max_rejections is not None:
             check_int("max_rejections", max_rejections, least=1)
-        if not 0 < interval < math.inf:
-            raise InvalidConfiguration(f"interval: got {interval!r}, expected a finite time above 0 s")
         self.base = base
         self.max_rejections = max_rejections
-        self.interval = interval
+        self.interval = check_float("interval", interval, above=0)
         self.keeps_accepted = keeps_accepted
         self.reset()
 
@@ -423,12 +421,10 @@ class Improvement:
         floor: float = -math.inf,
         by_larger: bool = False,
     ) -> None:
-        if objective not in OBJECTIVES:
-            raise InvalidConfiguration(f"objective: got {objective!r}, expected one of {', '.join(OBJECTIVES)}")
         if not floor < 0:
             raise InvalidConfiguration(f"floor: got {floor!r}, expected a number below 0")
         self.agent = agent
-        self.objective = objective
+        self.objective = check_choice("objective", objective, OBJECTIVES)
         self.floor = floor
         self.by_larger = by_larger
         self.own: Result | None = None

@@ -259,8 +259,7 @@ def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
     InvalidConfiguration
         If the fraction is out of range.
     """
-    if not 0 <= fraction < 1:
-        raise InvalidConfiguration(f"fraction: got {fraction!r}, expected a number >= 0 and < 1")
+    check_float("fraction", fraction, least=0, below=1)
     times = np.sort(jobs.lazy().select("submission_time").collect()["submission_time"].to_numpy())
     return float(times[int(fraction * len(times))] - times[0]) if len(times) else 0.0
 
@@ -268,10 +267,8 @@ def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
 def _observed_interval(
     first: float, end_time: float, warm_up: float, cool_down: float, window: tuple[float, float] | None
 ) -> tuple[float, float]:
-    if not (0 <= warm_up < math.inf and 0 <= cool_down < math.inf):
-        raise InvalidConfiguration(
-            f"warm_up: got {warm_up!r}, cool_down: got {cool_down!r}, expected finite times >= 0 s"
-        )
+    check_float("warm_up", warm_up, least=0)
+    check_float("cool_down", cool_down, least=0)
     if window is not None:
         if warm_up or cool_down:
             raise InvalidConfiguration("window: got warm_up or cool_down as well; give either window or these")

@@ -13,12 +13,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import check_action, check_choice
+from desim.checks import check_choice
 from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Start, StartOnNodes, WaitForCores, WaitUntil
+from desim.problems.batch import BatchObservation, StartOnNodes
 from desim.problems.batch.encoders import SplitWindow, WindowEncoder
-from desim.problems.batch.job import StartWithSize
 from desim.problems.batch.nodes import GPU, CompiledRequest, Node, NodeTable
 from desim.problems.batch.placement import NodeFirst
 from desim.problems.batch.resources.nodes import NodeView
@@ -219,7 +218,7 @@ class NodeFeatureEncoder(WindowEncoder):
             "eligible": eligible,
             "room": of_rows,
             "cluster": np.array(cluster, np.float32),
-            ACTION_MASK: self._mask_of(seen, shown),
+            ACTION_MASK: self.mask(seen, self._possible(shown)),
         }
 
     def _view(self, observation: BatchObservation) -> NodeView:
@@ -227,16 +226,14 @@ class NodeFeatureEncoder(WindowEncoder):
             raise InvalidConfiguration("observation: the cluster has counted cores, but this encoder shows nodes")
         return observation.nodes
 
-    def _mask_of(self, seen: BatchObservation, shown: _Shown) -> NDArray[np.int8]:
-        """Return the mask of feasible actions."""
+    def _possible(self, shown: _Shown) -> NDArray[np.bool_]:
+        """Return whether each job in the window may start, on each node if actions name one."""
         if not self.names_nodes:
-            return self.mask(seen, shown.fits)
-        mask = np.zeros(self.slots * self.num_rows + 1, np.int8)
-        table = mask[:-1].reshape(self.slots, self.num_rows)
+            return shown.fits
         count, num_nodes = shown.counts.shape
-        table[:count, :num_nodes] = (shown.counts > 0) & shown.fits[:, None]
-        mask[-1] = seen.can_wait or not mask.any()
-        return mask
+        possible = np.zeros((count, self.choices), np.bool_)
+        possible[:, :num_nodes] = (shown.counts > 0) & shown.fits[:, None]
+        return possible.ravel()
 
     def _describe_jobs(self, seen: BatchObservation, shown: _Shown, nodes: _Nodes, into: Floats) -> None:
         """Write the features of the jobs in the window."""
@@ -280,87 +277,24 @@ class NodeFeatureEncoder(WindowEncoder):
         """Return 0: on nodes, a number of cores does not determine when a job fits."""
         return 0
 
-    def decode(self, observation: BatchObservation, action: Any) -> tuple[Any, bool]:
-        """Return the job that an action starts, or its placement, or None to wait; and whether the action is feasible.
-
-        Parameters
-        ----------
-        observation : BatchObservation
-            Encoded observation.
-        action : int
-            Action, 0 to S, or 0 to S N.
-
-        Returns
-        -------
-        tuple of (int, StartOnNodes or None) and bool
-            Row of a job, placement or None, and feasibility; an infeasible action means waiting.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If the action is out of range.
-        """
-        queue, view = observation.queue, self._view(observation)
-        last = self.slots * (self.num_rows if self.names_nodes else 1)
-        number = check_action(action, last + 1)
-        if number == last:
-            return None, self.may_wait(observation)
-        slot, node = divmod(number, self.num_rows) if self.names_nodes else (number, 0)
-        position = self.window.position(slot, len(queue)) if slot < self.window.size else None
-        if position is None:
-            return None, False
-        row = queue.job_at(position)[0]
+    def _start(self, observation: BatchObservation, position: int, choice: int) -> Any:
+        """Return the row of the job, or its placement if the action names its first node; None if it does not fit."""
+        view, row = self._view(observation), observation.queue.job_at(position)[0]
         if not self.names_nodes:
-            fits = bool(view.fitting(np.array([position]))[0])
-            return (row, True) if fits else (None, False)
-        if node >= len(view):
-            return None, False
-        held = view.room.place(view.compiled_request(row), NodeFirst(view.policy, node))
-        if held is None or held[0].node != node:
-            return None, False
-        return StartOnNodes(row, held), True
+            return row if view.fitting(np.array([position]))[0] else None
+        if choice >= len(view):
+            return None
+        held = view.room.place(view.compiled_request(row), NodeFirst(view.policy, choice))
+        return None if held is None or held[0].node != choice else StartOnNodes(row, held)
 
-    def encode_action(self, observation: BatchObservation, answer: Any) -> int | None:
-        """Return the action of this encoder that is closest to an agent's answer.
-
-        Parameters
-        ----------
-        observation : BatchObservation
-            Observation that the agent answered.
-        answer : object
-            Answer of the agent. Of a list, the first job shown in the window counts; of several nodes, the first one.
-
-        Returns
-        -------
-        int or None
-            The last action if the agent waits. None if it starts only jobs that the window does not show, or a job
-            that cannot start.
-        """
-        queue, view = observation.queue, self._view(observation)
-        rows = queue.row[self.window.index(len(queue))].tolist()
-        starts = [
-            one
-            for one in (answer if isinstance(answer, list) else [answer])
-            if not (one is None or isinstance(one, WaitForCores | WaitUntil))
-        ]
-        if not starts:
-            return self.slots * (self.num_rows if self.names_nodes else 1)
-        for one in starts:
-            row = one.row if isinstance(one, StartOnNodes | Start | StartWithSize) else one
-            if row not in rows:
-                continue
-            action = rows.index(row)
-            if self.names_nodes:
-                held = (
-                    one.held
-                    if isinstance(one, StartOnNodes)
-                    else view.room.place(view.compiled_request(row), view.policy)
-                )
-                if not held:
-                    return None
-                action = action * self.num_rows + held[0].node
-            return action if self.decode(observation, action)[1] else None
-        return None
+    def _choice(self, observation: BatchObservation, start: Any, row: int) -> int | None:
+        """Return the first node that an agent or else the placement policy has chosen, if actions name one."""
+        if not self.names_nodes:
+            return 0
+        view = self._view(observation)
+        named = isinstance(start, StartOnNodes)
+        held = start.held if named else view.room.place(view.compiled_request(row), view.policy)
+        return held[0].node if held else None
 
 
 class _Shown:

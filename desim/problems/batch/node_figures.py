@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import duration_words, how_many, nice_count, nice_duration
 from desim.plotting.axes import (
@@ -139,9 +140,7 @@ def _load(results: Results, resource: str) -> list[Run]:
             raise InvalidConfiguration(
                 f"results: got a run on cores without nodes ({run.name!r}), expected runs on nodes"
             )
-        there = capacities(run.table("nodes")).columns[3:]
-        if resource not in there:
-            raise InvalidConfiguration(f"resource: got {resource!r}, expected one of {', '.join(there)}")
+        check_choice("resource", resource, capacities(run.table("nodes")).columns[3:])
     return runs
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -22,11 +23,12 @@ from desim.problems.batch.execution import Execution
 from desim.problems.batch.job import Job
 from desim.problems.batch.predictors import Predictions
 from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
+from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_plan import NodePlan
 from desim.problems.batch.resources.node_profile import NodeProfile
 from desim.problems.batch.resources.nodes import NodeView
 from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile
-from desim.problems.batch.resources.protocols import Plan, Profile, Resources
+from desim.problems.batch.resources.protocols import Plan, Profile
 from desim.problems.batch.workload import ids_of
 
 if TYPE_CHECKING:
@@ -373,6 +375,7 @@ class Running:
         self._add(row, cores, corrected, start)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class BatchState:
     """Current state of a batch cluster, which only the cluster changes.
 
@@ -380,7 +383,7 @@ class BatchState:
     ----------
     env : simpy.Environment
         Environment, which provides the current time.
-    resources : Resources
+    resources : CoreResources
         Cores or nodes of the cluster.
     can_wait : callable
         Returns whether anything may still happen if no job starts now.
@@ -412,44 +415,27 @@ class BatchState:
         Expected run times; None if jobs are expected to run for their requested times.
     """
 
-    __slots__ = (
-        "announced",
-        "attributes",
-        "borrowed",
-        "can_wait",
-        "env",
-        "parts",
-        "predictions",
-        "preemptions",
-        "qos",
-        "queue_table",
-        "queued",
-        "reservations",
-        "resources",
-        "running",
-        "running_table",
-        "suspended",
-        "usages",
-    )
+    env: simpy.Environment
+    resources: CoreResources
+    can_wait: Callable[[], bool]
+    queued: dict[int, Job] = field(default_factory=FlatDict)
+    running: dict[int, Execution] = field(default_factory=dict)
+    queue_table: Queue | None = None  # tables are maintained only after their first use
+    running_table: Running | None = None
+    usages: dict[float, Usage] = field(default_factory=dict)  # by half-life
+    reservations: tuple[AdvanceReservation, ...] = ()
+    qos: QOSTable | None = None
+    parts: tuple[Part, ...] = ()
+    attributes: dict[str, str] = field(default_factory=dict)
+    suspended: dict[int, Suspended] = field(default_factory=dict)
+    announced: dict[int, AnnouncedPreemption] = field(default_factory=dict)
+    borrowed: dict[int, tuple[int, float]] = field(default_factory=dict)
+    preemptions: int = 0
+    predictions: Predictions | None = None
 
-    def __init__(self, env: simpy.Environment, resources: Resources, can_wait: Callable[[], bool]) -> None:
-        self.env = env
-        self.can_wait = can_wait
-        self.resources = resources
-        self.queued: dict[int, Job] = FlatDict()
-        self.running: dict[int, Execution] = {}
-        self.queue_table: Queue | None = None  # tables are maintained only after their first use
-        self.running_table: Running | None = None
-        self.usages: dict[float, Usage] = {}  # by half-life
-        self.reservations = resources.reservations
-        self.qos: QOSTable | None = None
-        self.parts: tuple[Part, ...] = ()
-        self.attributes: dict[str, str] = {}
-        self.suspended: dict[int, Suspended] = {}
-        self.announced: dict[int, AnnouncedPreemption] = {}
-        self.borrowed: dict[int, tuple[int, float]] = {}
-        self.preemptions = 0
-        self.predictions: Predictions | None = None
+    def __post_init__(self) -> None:
+        """Begin with all reservations of the resources."""
+        self.reservations = self.resources.reservations
 
     def enqueue(self, row: int, job: Job) -> None:
         """Append a job to the queue."""

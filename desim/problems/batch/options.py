@@ -17,7 +17,7 @@ from desim.checks import check_int
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many
-from desim.problems.batch import BatchCluster, Job, Workload
+from desim.problems.batch import BatchCluster, Workload
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
 from desim.problems.batch.parts import gathered, has_dependencies
@@ -423,11 +423,6 @@ def _windows(options: BatchOptions, workload: plugins.LoadedWorkload) -> list[Wo
     )
 
 
-def _in_advance(workload: plugins.LoadedWorkload) -> Sequence[Job]:
-    """Return the jobs if they are known in advance."""
-    return workload.jobs if isinstance(workload.jobs, Sequence) else ()
-
-
 def _for_run(problem: BatchCluster, agent: Agent) -> BatchCluster:
     """Return a copy with separate listeners; a new cluster would walk through all jobs again."""
     problem = copy(problem)
@@ -437,6 +432,7 @@ def _for_run(problem: BatchCluster, agent: Agent) -> BatchCluster:
 
 def _decided(workload: plugins.LoadedWorkload, site: SiteOptions) -> tuple[str, ...]:
     """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
-    times = ("submission_time",) if has_dependencies(_in_advance(workload)) else ()
+    depends = isinstance(workload.jobs, Sequence) and has_dependencies(workload.jobs)
+    times = ("submission_time",) if depends else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
     return times + sizes

@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from desim.problems.batch.job import Job
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.validation import Recorded
 
@@ -18,12 +17,11 @@ __all__ = [
     "SPAN",
     "Arrivals",
     "all_executions",
+    "as_they_ran",
     "has_other_times",
     "has_suspensions",
-    "in_their_sizes",
     "is_uneven",
     "on_nodes",
-    "run_where_they_were",
     "worked_before",
 ]
 
@@ -76,37 +74,49 @@ def has_other_times(run: Recorded) -> bool:
     return on_nodes(run) and not run["nodes"].filter((pl.col("speed") != 1) | (pl.col("gpu_model") != "")).is_empty()
 
 
-def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
-    """Yield the jobs of the workload, with their run times on the nodes of their last execution.
+def as_they_ran(run: Recorded) -> Iterator[tuple[Any, ...]]:
+    """Yield the jobs of the workload in their recorded sizes, with their run times on the nodes where they ran last.
 
     On a node, the run time is that for the model of its GPUs, if given, or else the job's run time, divided by the
-    speed of the node. The slowest node determines the run time of the job.
+    speed of the node. The slowest node determines the run time of the job. A moldable job has the first of its sizes
+    with the recorded cores and times or, if there is none, the recorded cores and requested time.
 
     Parameters
     ----------
     run : Recorded
-        Run on nodes.
+        Run, whose workload may be an iterator.
 
     Yields
     ------
     tuple
-        Fields of each job, in order of arrival.
+        First six fields of each job, in order of arrival.
     """
-    table = run["nodes"].select("node", "gpus", "gpu_model", "speed")
-    nodes = {node: (model if gpus else "", speed) for node, gpus, model, speed in table.iter_rows()}
+    nodes: dict[int, tuple[str, float]] = {}
+    if on_nodes(run):
+        table = run["nodes"].select("node", "gpus", "gpu_model", "speed")
+        nodes = {node: (model if gpus else "", speed) for node, gpus, model, speed in table.iter_rows()}
     is_even = all(speed == 1 for _, speed in nodes.values())
-    where: dict[int, set[tuple[str, float]]] | None = None
+    where: dict[int, set[tuple[str, float]]] = {}
+    recorded: dict[int, tuple[Any, ...]] | None = None  # read when the first job needs it
     arrivals = Arrivals(run)
-    for row, job in enumerate(in_their_sizes(run)):
-        if is_even and where is None and not job.run_times:
+    for row, job in enumerate(run.workload or ()):
+        if recorded is None and is_even and not job.sizes and not (nodes and job.run_times):
             yield job[:6]
             continue
-        if where is None:
-            where = _where_they_were(run, nodes)
+        if recorded is None:
+            where = _where_they_were(run, nodes) if nodes else {}
+            told = run["jobs"].select("arrival_number", "requested_number_of_resources", "requested_time", "run_time")
+            recorded = {number: tuple(values) for number, *values in told.iter_rows()}
         number = arrivals.number(row, job.job_id)
-        there = (number is not None and where.get(number)) or {("", 1.0)}  # never started: run time as submitted
-        run_time = max(job.run_times.get(model, job.run_time) / speed for model, speed in there)
-        yield (*job[:4], run_time, job.user_id)
+        there, found = {("", 1.0)}, None  # never started: run time as submitted
+        if number is not None:
+            there, found = where.get(number, there), recorded.get(number)
+        sizes = [
+            (*size[2:4], max(size.run_times.get(model, size.run_time) / speed for model, speed in there))
+            for size in job.in_all_sizes()
+        ]
+        near = (size for size in sizes if found is not None and size[:2] == found[:2])
+        yield (*job[:2], *(found if found in sizes else next(near, sizes[0])), job.user_id)
 
 
 class Arrivals:
@@ -146,37 +156,6 @@ class Arrivals:
         for number, job_id in jobs.iter_rows():
             if number not in dependent:
                 self._of_id.setdefault(job_id, deque()).append(number)
-
-
-def in_their_sizes(run: Recorded) -> Iterator[Job]:
-    """Yield the jobs of the workload; moldable jobs in their recorded size, if it is one of theirs.
-
-    Parameters
-    ----------
-    run : Recorded
-        Run, whose workload may be an iterator.
-
-    Yields
-    ------
-    Job
-        Jobs in order of arrival.
-    """
-    recorded: dict[int, tuple[Any, ...]] | None = None
-    arrivals = Arrivals(run)
-    for row, job in enumerate(run.workload or ()):
-        if not job.sizes and recorded is None:
-            yield job
-            continue
-        number, sizes = arrivals.number(row, job.job_id), job.in_all_sizes()
-        if recorded is None:
-            columns = run["jobs"].select(
-                "arrival_number", "requested_number_of_resources", "requested_time", "run_time"
-            )
-            recorded = {row: tuple(values) for row, *values in columns.iter_rows()}
-        told = () if number is None else recorded.get(number, ())
-        exact = (size for size in sizes if size[2:5] == told)
-        near = (size for size in sizes if size[2:4] == told[:2])  # run times may differ between nodes
-        yield next(exact, None) or next(near, sizes[0])
 
 
 def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, set[tuple[str, float]]]:

@@ -22,22 +22,20 @@ from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, ove
 from desim.problems.batch.parts import gathered
 from desim.problems.batch.recorded import (
     KEY,
+    as_they_ran,
     has_other_times,
     has_suspensions,
-    in_their_sizes,
     is_uneven,
-    run_where_they_were,
     worked_before,
 )
 from desim.problems.batch.tables import FINISHED
 from desim.validation import (
-    Check,
     Recorded,
+    RuleBook,
     conservation_rule,
     duplicated,
     horizon_rule,
     rounding,
-    rule,
 )
 
 __all__ = ["RULES"]
@@ -58,6 +56,13 @@ _OF_EXECUTIONS = (
     "status",
     "allocated_resources",
 )
+
+
+_SPAN = "in [{begin}, {end}) s"
+_MISCOUNTED = "job {job_id} requests {requested} cores, but has {held} " + _SPAN
+RULES = RuleBook()
+"""Validation rules of a batch run in addition to those in its table descriptions, in the order of checking."""
+rule, check = RULES.rule, RULES.check
 
 
 def _whole(run: Recorded) -> pl.Expr:
@@ -97,43 +102,6 @@ def _saved_work(run: Recorded) -> pl.DataFrame:
     )
 
 
-def _execution_time(run: Recorded) -> pl.Expr:
-    left, allowed, kills = _left(run), _allowed(run), pl.lit(run.info["enforce_time_limit"])
-    too_long = (left > allowed) & kills
-    is_other, is_too_long, is_unlimited = execution != left, too_long, execution != allowed
-    if run.once(has_suspensions):  # work before a suspension is a sum of differences, and rounded
-        before = worked_before(run)
-        is_other, is_unlimited = (
-            pl.when(before > 0)
-            .then((before + execution - whole).abs() > rounding(finish, before, whole))
-            .otherwise(execution != whole)
-            for whole in (left, allowed)
-        )
-    if run.once(is_uneven):  # saved work is known only in seconds on other nodes
-        saved = pl.col("arrival_number").is_in(run.once(_saved_work)["arrival_number"].implode())
-        is_other = pl.when(saved).then(execution > left).otherwise(is_other)
-        is_too_long = pl.when(saved).then((execution > allowed) & kills).otherwise(too_long)
-    completed = (status == "completed") & (is_other | is_too_long)
-    killed = (status == "killed") & (is_unlimited | ~too_long)
-    whole = _whole(run)
-    lost = (status == "lost") & (execution > whole + rounding(finish, whole))
-    return completed | killed | lost
-
-
-def _unfinished(run: Recorded) -> pl.DataFrame:
-    due = pl.col("due")
-    jobs = run["jobs"].with_columns(due=start + _whole(run))
-    return jobs.filter((status == "running") & ((due < run.end_time - rounding(due)) | run.drained))
-
-
-def _rejected(run: Recorded) -> pl.Expr:
-    rejected, impossible = status == "rejected", cores > pl.lit(run.info["num_cores"])
-    for beyond in gathered("impossible", "rules"):
-        impossible |= pl.col("arrival_number").is_in(run.once(beyond).implode())
-    unfounded = ~impossible & pl.lit("num_nodes" not in run.info)  # a job with few cores may not fit on nodes, either
-    return (impossible & ~rejected) | (rejected & (unfounded | pl.lit(run.info["too_wide"] != "reject")))
-
-
 # -- cores ---------------------------------------------------------------------------------------
 
 
@@ -145,16 +113,6 @@ def _core_ranges(table: str, run: Recorded) -> CoreRanges:
 _ranges_of_jobs, _ranges_of_interruptions, _ranges_of_outages = (
     partial(_core_ranges, table) for table in ("jobs", "interruptions", "outages")
 )
-
-
-def _malformed(table: str, ranges: Callable[[Recorded], CoreRanges]) -> Check:
-    text = "job {job_id} in table " + table + ": cores {allocated_resources!r} are not ascending ranges of core ids "
-    return Check(
-        table,
-        lambda run: run[table].filter(pl.Series(run.once(ranges).malformed)),
-        text + "below {run.info[num_cores]}",
-        by_row=True,
-    )
 
 
 _THERE = pl.col("begin").is_not_null() & pl.col("end").is_not_null()
@@ -201,27 +159,6 @@ def _miscounted(executions: pl.DataFrame, ranges: CoreRanges) -> pl.DataFrame:
     return executions.filter(~pl.col("bad") & (pl.col("held") != pl.col("requested")))
 
 
-def _miscounted_jobs(run: Recorded) -> pl.DataFrame:
-    return _miscounted(_last_executions(run["jobs"], run), run.once(_ranges_of_jobs)).filter(_THERE)
-
-
-def _miscounted_cuts(run: Recorded) -> pl.DataFrame:
-    cut = run.once(_cut_executions)
-    return _miscounted(cut, read_core_ranges(cut["cores"], run.info["num_cores"]))
-
-
-def _one_at_a_time(run: Recorded) -> pl.DataFrame:
-    cut, known = run.once(_cut_executions), pl.col("requested").is_not_null()
-    numbers = pl.concat([run.column("jobs", "arrival_number"), cut.filter(known)["arrival_number"]])
-    again = pl.col("arrival_number").is_in(
-        duplicated(numbers).implode()
-    )  # only jobs with several executions can overlap
-    final = _last_executions(run.where("jobs", again), run).filter(_THERE)
-    executions = pl.concat([final, cut.filter(known & again)]).sort("arrival_number", "final", "begin", "end")
-    before = [pl.col(name).shift().over("arrival_number").alias(f"{name}_before") for name in ("begin", "end")]
-    return executions.with_columns(before).filter(pl.col("end_before") > pl.col("begin"))
-
-
 def _overloads(run: Recorded, executions: pl.DataFrame) -> tuple[Floats, IntArray, IntArray]:
     """Return the times at which more cores are in use than are up, the cores in use, and the cores up.
 
@@ -240,29 +177,7 @@ def _feasible(run: Recorded, executions: pl.DataFrame) -> pl.DataFrame:
     return executions.filter((pl.col("begin") < pl.col("end")) & (pl.col("requested") <= run.info["num_cores"]))
 
 
-def _capacity(run: Recorded) -> pl.DataFrame:
-    if not run.once(_clashes).overload:
-        return pl.DataFrame()
-    executions, (times, used, up) = _feasible(run, run.once(_executions)), _overloads(run, run.once(_executions))
-    begin, end = pl.col("begin"), pl.col("end")
-    jobs = [executions.filter((begin <= time) & (end > time))["job_id"].to_list() for time in times[:20].tolist()]
-    shown = [", ".join(map(str, ids[-10:])) + ", ..." * (len(ids) > 10) for ids in jobs] + [""] * (len(times) - 20)
-    return pl.DataFrame({"time": times, "used": used, "up": up, "jobs": pl.Series(shown, dtype=pl.String)})
-
-
 # -- outages -------------------------------------------------------------------------------------
-
-
-def _outage_ranges(run: Recorded) -> pl.Expr:
-    ranges = run.once(_ranges_of_outages)
-    return pl.lit(pl.Series(ranges.malformed | (ranges.counts == 0)))
-
-
-def _cores_up(run: Recorded) -> pl.DataFrame:
-    counts = pl.Series(run.once(_ranges_of_outages).counts)
-    change = pl.when(pl.col("event") == "down").then(-counts).otherwise(counts)
-    events = run["outages"].with_columns(expected=run.info["num_cores"] + change.cum_sum())
-    return events.filter(pl.col("expected") != pl.col("cores_up"))
 
 
 def _core_events(run: Recorded) -> pl.DataFrame:
@@ -276,12 +191,6 @@ def _core_events(run: Recorded) -> pl.DataFrame:
 
 def _downtimes(run: Recorded) -> pl.DataFrame:
     return run.once(_core_events).filter(pl.col("event") == "down").with_columns(pl.col("until").fill_null(np.inf))
-
-
-def _twice(run: Recorded) -> pl.DataFrame:
-    return run.once(_core_events).filter(
-        pl.col("event").cast(pl.String) == pl.col("before").cast(pl.String).fill_null("up")
-    )
 
 
 def _conflicts(run: Recorded, executions: pl.DataFrame, downtimes: pl.DataFrame) -> tuple[Conflicts, Conflicts]:
@@ -375,6 +284,126 @@ def _cuts(run: Recorded) -> pl.DataFrame:
     return run["interruptions"].join(jobs, on=KEY, how="left", maintain_order="left")
 
 
+# -- rules ----------------------------------------------------------------------------------------
+
+
+rule("start_after_submission", "jobs", "jobs start at or after their submission")
+check("job {job_id} starts at {starting_time} s, before its submission at {submission_time} s", by_row=True)(
+    start < submission
+)
+rule("finish_time", "jobs", "a job ends at its start plus its execution time")
+check(
+    "job {job_id}: end {finish_time} s, expected start {starting_time} s + execution {execution_time} s", by_row=True
+)((finish - (start + execution)).abs() > rounding(finish, start, execution))
+rule(
+    "execution_time",
+    "jobs",
+    "a completed job ran for its run time, a killed one for its time limit, and a lost one no longer, including "
+    "work before a suspension",
+)
+
+
+@check(
+    "job {job_id} is {status} after {execution_time} s, but has run time {run_time} s, requested time "
+    "{requested_time} s, enforce_time_limit {run.info[enforce_time_limit]}",
+    by_row=True,
+)
+def _execution_time(run: Recorded) -> pl.Expr:
+    left, allowed, kills = _left(run), _allowed(run), pl.lit(run.info["enforce_time_limit"])
+    too_long = (left > allowed) & kills
+    is_other, is_too_long, is_unlimited = execution != left, too_long, execution != allowed
+    if run.once(has_suspensions):  # work before a suspension is a sum of differences, and rounded
+        before = worked_before(run)
+        is_other, is_unlimited = (
+            pl.when(before > 0)
+            .then((before + execution - whole).abs() > rounding(finish, before, whole))
+            .otherwise(execution != whole)
+            for whole in (left, allowed)
+        )
+    if run.once(is_uneven):  # saved work is known only in seconds on other nodes
+        saved = pl.col("arrival_number").is_in(run.once(_saved_work)["arrival_number"].implode())
+        is_other = pl.when(saved).then(execution > left).otherwise(is_other)
+        is_too_long = pl.when(saved).then((execution > allowed) & kills).otherwise(too_long)
+    completed = (status == "completed") & (is_other | is_too_long)
+    killed = (status == "killed") & (is_unlimited | ~too_long)
+    whole = _whole(run)
+    lost = (status == "lost") & (execution > whole + rounding(finish, whole))
+    return completed | killed | lost
+
+
+rule(
+    "unfinished", "jobs", "jobs that are still running are not due yet, and no job is running when a run has completed"
+)
+
+
+@check(
+    "job {job_id}, started at {starting_time} s and due at {due} s, is still running when the "
+    "{run.info[status]} run ends at {run.end_time} s",
+    by_row=True,
+)
+def _unfinished(run: Recorded) -> pl.DataFrame:
+    due = pl.col("due")
+    jobs = run["jobs"].with_columns(due=start + _whole(run))
+    return jobs.filter((status == "running") & ((due < run.end_time - rounding(due)) | run.drained))
+
+
+rule("rejected", "jobs", "exactly the jobs that request more than the cluster has or a limit allows are rejected")
+
+
+@check(
+    "job {job_id} is {status}: it requests {requested_number_of_resources} of {run.info[num_cores]} cores, "
+    "and too_wide is {run.info[too_wide]!r}",
+    by_row=True,
+)
+def _rejected(run: Recorded) -> pl.Expr:
+    rejected, impossible = status == "rejected", cores > pl.lit(run.info["num_cores"])
+    for beyond in gathered("impossible", "rules"):
+        impossible |= pl.col("arrival_number").is_in(run.once(beyond).implode())
+    unfounded = ~impossible & pl.lit("num_nodes" not in run.info)  # a job with few cores may not fit on nodes, either
+    return (impossible & ~rejected) | (rejected & (unfounded | pl.lit(run.info["too_wide"] != "reject")))
+
+
+RULES.append(horizon_rule("jobs", ("submission_time", "starting_time", "finish_time"), " s"))
+rule("outages", "outages", "only cores that are up go down, and vice versa; the number of cores that are up is correct")
+
+
+@check("outage at {time} s: {resources!r} are not cores of the cluster")
+def _outage_ranges(run: Recorded) -> pl.Expr:
+    ranges = run.once(_ranges_of_outages)
+    return pl.lit(pl.Series(ranges.malformed | (ranges.counts == 0)))
+
+
+check("outage at {time} s: listed after a later one")(~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)))
+check("outage at {time} s: after the end of the run at {run.end_time} s")(lambda run: pl.col("time") > run.end_time)
+
+
+@check("outage at {time} s: got {cores_up} cores up afterwards, expected {expected}")
+def _cores_up(run: Recorded) -> pl.DataFrame:
+    counts = pl.Series(run.once(_ranges_of_outages).counts)
+    change = pl.when(pl.col("event") == "down").then(-counts).otherwise(counts)
+    events = run["outages"].with_columns(expected=run.info["num_cores"] + change.cum_sum())
+    return events.filter(pl.col("expected") != pl.col("cores_up"))
+
+
+@check("core {core} goes {event} at {time} s, but is already {event}")
+def _twice(run: Recorded) -> pl.DataFrame:
+    return run.once(_core_events).filter(
+        pl.col("event").cast(pl.String) == pl.col("before").cast(pl.String).fill_null("up")
+    )
+
+
+rule(
+    "interruptions",
+    "interruptions",
+    "an interrupted job exists, was running, and was preempted or hit by an outage of one of its cores",
+)
+check("job {job_id} was interrupted, but does not exist")(lambda run: run.once(_cuts).filter(pl.col("known").is_null()))
+
+
+@check(
+    "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an "
+    "execution from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s"
+)
 def _impossible_cuts(run: Recorded) -> pl.DataFrame:
     whole, length = pl.col("whole"), finish - start
     possible = (submission <= start) & (start <= finish) & (finish <= run.end_time)
@@ -382,6 +411,9 @@ def _impossible_cuts(run: Recorded) -> pl.DataFrame:
     return run.once(_cuts).filter(pl.col("known") & wrong)
 
 
+@check(
+    "job {job_id} was interrupted at {finish_time} s on cores {allocated_resources}, but none of them went down then"
+)
 def _without_cause(run: Recorded) -> pl.DataFrame:
     """Return the executions that were interrupted without an outage or reservation of their cores at that time."""
     ranges = run.once(_ranges_of_interruptions)
@@ -398,10 +430,15 @@ def _without_cause(run: Recorded) -> pl.DataFrame:
     return unexplained
 
 
+@check("job {job_id} was {outcome} at {finish_time} s, but on_outage is {run.info[on_outage]!r}")
 def _wrong_outcomes(run: Recorded) -> pl.Expr:
     return pl.col("outcome") == ("lost" if run.info["on_outage"] == "requeue" else "requeued")
 
 
+@check(
+    "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but "
+    "its row in the job table differs"
+)
 def _lost_otherwise(run: Recorded) -> pl.DataFrame:
     same = (pl.col("status_of_job") == "lost") & (pl.col("job_cores") == pl.col("allocated_resources"))
     same &= (pl.col("job_start") == start) & (pl.col("job_finish") == finish)
@@ -409,11 +446,20 @@ def _lost_otherwise(run: Recorded) -> pl.DataFrame:
     return run.once(_cuts).filter(lost & ~same.fill_null(False))
 
 
+@check("job {job_id} is lost without an interruption", of="jobs")
 def _lost_unseen(run: Recorded) -> pl.DataFrame:
     lost = run["interruptions"].filter(pl.col("outcome") == "lost")
     return run.where("jobs", status == "lost").join(lost, on="arrival_number", how="anti")
 
 
+rule(
+    "attempts",
+    "jobs",
+    "the attempts of a job are its interruptions, plus one if its last execution was not interrupted",
+)
+
+
+@check("job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {expected}")
 def _attempts(run: Recorded) -> pl.DataFrame:
     cuts = run["interruptions"].group_by(KEY).agg(cuts=pl.len().cast(pl.Int64))
     begun = status.is_in(["completed", "killed", "running"])
@@ -426,9 +472,81 @@ def _attempts(run: Recorded) -> pl.DataFrame:
     return jobs.filter(pl.col("attempts") != pl.col("expected"))
 
 
-# -- work -----------------------------------------------------------------------------------------
+rule("one_at_a_time", "jobs", "the executions of a job do not overlap, and the one in the job table is the last")
 
 
+@check("job {job_id} runs in [{begin}, {end}) s, but also in [{begin_before}, {end_before}) s")
+def _one_at_a_time(run: Recorded) -> pl.DataFrame:
+    cut, known = run.once(_cut_executions), pl.col("requested").is_not_null()
+    numbers = pl.concat([run.column("jobs", "arrival_number"), cut.filter(known)["arrival_number"]])
+    again = pl.col("arrival_number").is_in(
+        duplicated(numbers).implode()
+    )  # only jobs with several executions can overlap
+    final = _last_executions(run.where("jobs", again), run).filter(_THERE)
+    executions = pl.concat([final, cut.filter(known & again)]).sort("arrival_number", "final", "begin", "end")
+    before = [pl.col(name).shift().over("arrival_number").alias(f"{name}_before") for name in ("begin", "end")]
+    return executions.with_columns(before).filter(pl.col("end_before") > pl.col("begin"))
+
+
+rule("core_ranges", "jobs", "allocated cores are written as ascending ranges of existing cores")
+
+
+def _malformed(table: str, ranges: Callable[[Recorded], CoreRanges], run: Recorded) -> pl.DataFrame:
+    return run[table].filter(pl.Series(run.once(ranges).malformed))
+
+
+for name, ranges in {"jobs": _ranges_of_jobs, "interruptions": _ranges_of_interruptions}.items():
+    found = f"job {{job_id}} in table {name}: cores {{allocated_resources!r}} are not ascending ranges of core ids "
+    check(found + "below {run.info[num_cores]}", of=name, by_row=True)(partial(_malformed, name, ranges))
+rule("core_count", "jobs", "every execution holds the number of cores that its job requests")
+
+
+@check(_MISCOUNTED, by_row=True)
+def _miscounted_jobs(run: Recorded) -> pl.DataFrame:
+    return _miscounted(_last_executions(run["jobs"], run), run.once(_ranges_of_jobs)).filter(_THERE)
+
+
+@check(_MISCOUNTED)
+def _miscounted_cuts(run: Recorded) -> pl.DataFrame:
+    cut = run.once(_cut_executions)
+    return _miscounted(cut, read_core_ranges(cut["cores"], run.info["num_cores"]))
+
+
+rule("core_exclusive", "jobs", "no core runs two jobs at the same time")
+check("core {core} runs job {job_id} " + _SPAN + " and job {job_id_later} in [{begin_later}, {end_later}) s")(
+    lambda run: run.once(_overlaps)[0]
+)
+rule("core_down", "jobs", "no core serves a job while it is down")
+check("core {core} runs job {job_id} " + _SPAN + ", but is down in [{down_from}, {down_until}) s")(
+    lambda run: run.once(_overlaps)[1]
+)
+rule("capacity", "jobs", "the number of cores in use never exceeds the number of cores that are up")
+
+
+@check("at {time} s, {used} cores are in use, but {up} are up; running jobs: {jobs}")
+def _capacity(run: Recorded) -> pl.DataFrame:
+    if not run.once(_clashes).overload:
+        return pl.DataFrame()
+    executions, (times, used, up) = _feasible(run, run.once(_executions)), _overloads(run, run.once(_executions))
+    begin, end = pl.col("begin"), pl.col("end")
+    jobs = [executions.filter((begin <= time) & (end > time))["job_id"].to_list() for time in times[:20].tolist()]
+    shown = [", ".join(map(str, ids[-10:])) + ", ..." * (len(ids) > 10) for ids in jobs] + [""] * (len(times) - 20)
+    return pl.DataFrame({"time": times, "used": used, "up": up, "jobs": pl.Series(shown, dtype=pl.String)})
+
+
+RULES += NODE_RULES
+rule(
+    "work",
+    "interruptions",
+    "an execution goes on with the work that was kept: all at a suspension, full checkpoint intervals otherwise; "
+    "the execution times of a job are the sums over its executions",
+)
+
+
+@check(
+    "job {job_id}, interrupted ({outcome}) at {finish_time} s: got work of {work_before} s before and "
+    "{work_after} s kept, expected {begun} s and {expected} s"
+)
 def _wrong_work(run: Recorded) -> pl.DataFrame:
     """Return the interruptions whose work does not follow from earlier ones, their outcome and the checkpoints."""
     number = "arrival_number"
@@ -457,6 +575,11 @@ def _wrong_work(run: Recorded) -> pl.DataFrame:
     return cuts.filter(~right.fill_null(False) | ((before - pl.col("begun")).abs() > off).fill_null(True))
 
 
+@check(
+    "job {job_id}: got {earlier_execution_time} s of earlier executions and {useful_execution_time} s of "
+    "useful execution time, expected {earlier} s and {expected} s",
+    of="jobs",
+)
 def _wrong_sums(run: Recorded) -> pl.DataFrame:
     """Return the jobs whose execution times do not add up to those of their executions."""
     cuts = with_kept_time(run["interruptions"])
@@ -477,201 +600,16 @@ def _wrong_sums(run: Recorded) -> pl.DataFrame:
     return jobs.filter(((earlier - pl.col("earlier")).abs() > off) | wrong)
 
 
-def _given(run: Recorded) -> Iterable[tuple[Any, ...]]:
-    """Return the jobs of the workload in their recorded sizes, with their run times on their nodes."""
-    return run_where_they_were(run) if "num_nodes" in run.info else (job[:6] for job in in_their_sizes(run))
+RULES += gathered("RULES", "rules")
 
 
 def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload, with the changes that features explain."""
-    jobs = _given(run)
+    jobs: Iterable[tuple[Any, ...]] = as_they_ran(run)
     for submitted in gathered("submitted", "rules"):
         jobs = submitted(run, jobs)
     return jobs
 
 
-_SPAN = "in [{begin}, {end}) s"
-_MISCOUNTED = "job {job_id} requests {requested} cores, but has {held} " + _SPAN
-
-RULES = (
-    rule(
-        "start_after_submission",
-        "jobs start at or after their submission",
-        Check(
-            "jobs",
-            start < submission,
-            "job {job_id} starts at {starting_time} s, before its submission at {submission_time} s",
-            by_row=True,
-        ),
-    ),
-    rule(
-        "finish_time",
-        "a job ends at its start plus its execution time",
-        Check(
-            "jobs",
-            (finish - (start + execution)).abs() > rounding(finish, start, execution),
-            "job {job_id}: end {finish_time} s, expected start {starting_time} s + execution {execution_time} s",
-            by_row=True,
-        ),
-    ),
-    rule(
-        "execution_time",
-        "a completed job ran for its run time, a killed one for its time limit, and a lost one no longer, including "
-        "work before a suspension",
-        Check(
-            "jobs",
-            _execution_time,
-            "job {job_id} is {status} after {execution_time} s, but has run time {run_time} s, requested time "
-            "{requested_time} s, enforce_time_limit {run.info[enforce_time_limit]}",
-            by_row=True,
-        ),
-    ),
-    rule(
-        "unfinished",
-        "jobs that are still running are not due yet, and no job is running when a run has completed",
-        Check(
-            "jobs",
-            _unfinished,
-            "job {job_id}, started at {starting_time} s and due at {due} s, is still running when the "
-            "{run.info[status]} run ends at {run.end_time} s",
-            by_row=True,
-        ),
-    ),
-    rule(
-        "rejected",
-        "exactly the jobs that request more than the cluster has or a limit allows are rejected",
-        Check(
-            "jobs",
-            _rejected,
-            "job {job_id} is {status}: it requests {requested_number_of_resources} of {run.info[num_cores]} cores, "
-            "and too_wide is {run.info[too_wide]!r}",
-            by_row=True,
-        ),
-    ),
-    horizon_rule("jobs", ("submission_time", "starting_time", "finish_time"), " s"),
-    rule(
-        "outages",
-        "only cores that are up go down, and vice versa; the number of cores that are up is correct",
-        Check("outages", _outage_ranges, "outage at {time} s: {resources!r} are not cores of the cluster"),
-        Check(
-            "outages",
-            ~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)),
-            "outage at {time} s: listed after a later one",
-        ),
-        Check(
-            "outages",
-            lambda run: pl.col("time") > run.end_time,
-            "outage at {time} s: after the end of the run at {run.end_time} s",
-        ),
-        Check("outages", _cores_up, "outage at {time} s: got {cores_up} cores up afterwards, expected {expected}"),
-        Check("outages", _twice, "core {core} goes {event} at {time} s, but is already {event}"),
-    ),
-    rule(
-        "interruptions",
-        "an interrupted job exists, was running, and was preempted or hit by an outage of one of its cores",
-        Check(
-            "interruptions",
-            lambda run: run.once(_cuts).filter(pl.col("known").is_null()),
-            "job {job_id} was interrupted, but does not exist",
-        ),
-        Check(
-            "interruptions",
-            _impossible_cuts,
-            "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an "
-            "execution from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
-        ),
-        Check(
-            "interruptions",
-            _without_cause,
-            "job {job_id} was interrupted at {finish_time} s on cores {allocated_resources}, but none of them went "
-            "down then",
-        ),
-        Check(
-            "interruptions",
-            _wrong_outcomes,
-            "job {job_id} was {outcome} at {finish_time} s, but on_outage is {run.info[on_outage]!r}",
-        ),
-        Check(
-            "interruptions",
-            _lost_otherwise,
-            "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but "
-            "its row in the job table differs",
-        ),
-        Check("jobs", _lost_unseen, "job {job_id} is lost without an interruption"),
-    ),
-    rule(
-        "attempts",
-        "the attempts of a job are its interruptions, plus one if its last execution was not interrupted",
-        Check(
-            "jobs", _attempts, "job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {expected}"
-        ),
-    ),
-    rule(
-        "one_at_a_time",
-        "the executions of a job do not overlap, and the one in the job table is the last",
-        Check(
-            "jobs",
-            _one_at_a_time,
-            "job {job_id} runs in [{begin}, {end}) s, but also in [{begin_before}, {end_before}) s",
-        ),
-    ),
-    rule(
-        "core_ranges",
-        "allocated cores are written as ascending ranges of existing cores",
-        _malformed("jobs", _ranges_of_jobs),
-        _malformed("interruptions", _ranges_of_interruptions),
-    ),
-    rule(
-        "core_count",
-        "every execution holds the number of cores that its job requests",
-        Check("jobs", _miscounted_jobs, _MISCOUNTED, by_row=True),
-        Check("jobs", _miscounted_cuts, _MISCOUNTED),
-    ),
-    rule(
-        "core_exclusive",
-        "no core runs two jobs at the same time",
-        Check(
-            "jobs",
-            lambda run: run.once(_overlaps)[0],
-            "core {core} runs job {job_id} " + _SPAN + " and job {job_id_later} in [{begin_later}, {end_later}) s",
-        ),
-    ),
-    rule(
-        "core_down",
-        "no core serves a job while it is down",
-        Check(
-            "jobs",
-            lambda run: run.once(_overlaps)[1],
-            "core {core} runs job {job_id} " + _SPAN + ", but is down in [{down_from}, {down_until}) s",
-        ),
-    ),
-    rule(
-        "capacity",
-        "the number of cores in use never exceeds the number of cores that are up",
-        Check("jobs", _capacity, "at {time} s, {used} cores are in use, but {up} are up; running jobs: {jobs}"),
-    ),
-    *NODE_RULES,
-    rule(
-        "work",
-        "an execution goes on with the work that was kept: all at a suspension, full checkpoint intervals otherwise; "
-        "the execution times of a job are the sums over its executions",
-        Check(
-            "interruptions",
-            _wrong_work,
-            "job {job_id}, interrupted ({outcome}) at {finish_time} s: got work of {work_before} s before and "
-            "{work_after} s kept, expected {begun} s and {expected} s",
-        ),
-        Check(
-            "jobs",
-            _wrong_sums,
-            "job {job_id}: got {earlier_execution_time} s of earlier executions and {useful_execution_time} s of "
-            "useful execution time, expected {earlier} s and {expected} s",
-        ),
-    ),
-    *gathered("RULES", "rules"),
-    conservation_rule(
-        ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id"),
-        rows=_submitted,
-    ),
-)
-"""Validation rules of a batch run in addition to those in its table descriptions, in the order of checking."""
+columns = ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id")
+RULES.append(conservation_rule(columns, rows=_submitted))

@@ -303,7 +303,8 @@ class Workload(Sequence[Job]):
         if key in self._columns:
             return _read_only(self._columns[key].shown(self))
         if key not in Job._fields:
-            raise KeyError(f"{key}: no job has it; expected one of {', '.join((*Job._fields, *self._further()))}")
+            further = (name for name in self._columns if name not in Job._fields)
+            raise KeyError(f"{key}: no job has it; expected one of {', '.join((*Job._fields, *further))}")
         if key == "attributes":
             return _objects(
                 list(self._attributes(slice(0, self._length))) if self.attributes else [EMPTY] * self._length
@@ -319,9 +320,6 @@ class Workload(Sequence[Job]):
     def columns(self) -> tuple[str, ...]:
         """Names of the columns in which some job has other values than the default."""
         return tuple(self._columns)
-
-    def _further(self) -> list[str]:
-        return [name for name in self._columns if name not in Job._fields]
 
     def dependencies(self) -> dict[int, tuple[tuple[int, ...], Dependency]]:
         """Return, by row, the rows of the predecessors and the dependency of each job that has predecessors."""
@@ -495,51 +493,32 @@ _id = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """Column with a number, or a text that is different in most rows, in each row."""
+    """Column with a number, which may be missing, or a text that is different in most rows."""
 
     array: NDArray[Any]
+    known: NDArray[np.bool_] | None = None  # where a number is not missing; None if none is
 
     @property
     def kind(self) -> str:
         return {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}.get(self.array.dtype.kind, "text")
 
     def take(self, rows: Any, length: int) -> _Plain:
-        return _Plain(self.array[rows])
+        return _Plain(self.array[rows], None if self.known is None else self.known[rows])
 
     def cells(self, rows: slice, workload: Workload) -> list[Any]:
-        return cast(list[Any], self.array[rows].tolist())
+        values: list[Any] = self.array[rows].tolist()
+        if self.known is None:
+            return values
+        return [value if known else None for value, known in zip(values, self.known[rows].tolist(), strict=True)]
 
     def shown(self, workload: Workload) -> NDArray[Any]:
-        return self.array.view()
+        return self.array.view() if self.known is None else np.where(self.known, self.array, np.nan)
 
     def add_to(self, digest: Any) -> None:
         is_text = self.array.dtype.kind == "O"
         digest.update(json.dumps(self.array.tolist()).encode() if is_text else self.array.tobytes())
-
-
-@dataclass(frozen=True, slots=True)
-class _Gaps:
-    """Column of numbers of which some are missing."""
-
-    array: NDArray[Any]
-    known: NDArray[np.bool_]
-
-    @property
-    def kind(self) -> str:
-        return _Plain(self.array).kind
-
-    def take(self, rows: Any, length: int) -> _Gaps:
-        return _Gaps(self.array[rows], self.known[rows])
-
-    def cells(self, rows: slice, workload: Workload) -> list[Any]:
-        pairs = zip(self.array[rows].tolist(), self.known[rows].tolist(), strict=True)
-        return [value if known else None for value, known in pairs]
-
-    def shown(self, workload: Workload) -> NDArray[Any]:
-        return np.where(self.known, self.array, np.nan)
-
-    def add_to(self, digest: Any) -> None:
-        digest.update(self.array.tobytes() + self.known.tobytes())
+        if self.known is not None:
+            digest.update(self.known.tobytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,7 +637,7 @@ class _After:
         digest.update(self.ends.tobytes() + self.preceding.tobytes() + times.tobytes())
 
 
-_Column = _Plain | _Gaps | _Coded | _Sizes | _After
+_Column = _Plain | _Coded | _Sizes | _After
 
 
 def _encoded(name: str, values: Any, length: int, secret: Collection[str]) -> _Column | None:
@@ -703,7 +682,7 @@ def _attribute(values: Any) -> _Column | None:
         array = _read_only(np.array([0 if value is None else value for value in values], dtype))
     except OverflowError:  # integers of more than 64 bits
         return _coded(values, "")
-    return _Plain(array) if known.all() else _Gaps(array, _read_only(known))
+    return _Plain(array, None if known.all() else _read_only(known))
 
 
 def _coded(values: Iterable[Any], missing: Any) -> _Coded:

@@ -29,7 +29,7 @@ FEATURES = ("dependencies", "limits", "reservations", "preemption", "checkpoints
 
 
 def gathered(name: str, module: str = "") -> tuple[Any, ...]:
-    """Return what the features define under a name, in their order; a tuple stands for its elements.
+    """Return what the features define under a name, in their order; a tuple or list stands for its elements.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def gathered(name: str, module: str = "") -> tuple[Any, ...]:
             if error.name not in (place, f"{__name__}.{feature}"):
                 raise
         else:
-            found += value if isinstance(value, tuple) else (value,)
+            found += value if isinstance(value, tuple | list) else (value,)
     return tuple(found)
 
 

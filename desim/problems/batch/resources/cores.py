@@ -23,7 +23,10 @@ __all__ = ["CoreResources"]
 
 
 class CoreResources:
-    """Identical cores; see :class:`~desim.problems.batch.resources.protocols.Resources`.
+    """What the jobs of a cluster hold: here identical cores; nodes override what differs.
+
+    The cluster keeps it as part of its configuration, and a live one, made by :meth:`begun`, for each run. Only the
+    cluster changes it. Units are what fails and is reserved: cores, or nodes.
 
     Parameters
     ----------
@@ -31,6 +34,29 @@ class CoreResources:
         Number of cores, at least 1.
     reservations : iterable of AdvanceReservation
         Advance reservations of numbers of cores.
+
+    Attributes
+    ----------
+    unit : {"core", "node"}
+        What a unit is.
+    start_action : type
+        Action that starts a job at a place chosen by an agent; its second field is the place.
+    has_nodes : bool
+        Whether jobs hold more than cores, and their run times may depend on the place, so that :meth:`release` and
+        :meth:`moved` must be called.
+    num_cores, always_fits : int
+        Number of cores, and number of cores that any job may request without a question to :meth:`misfit`.
+    reservations : tuple of AdvanceReservation
+        Advance reservations by start.
+    free, down, closed : int
+        Cores that are up and idle, cores that are down, and cores that do not become free when a job releases them,
+        because they are down or owned by suspended jobs, as bit sets.
+    num_free : int
+        Number of cores that are up and idle.
+    failures : FailureCounts
+        Failures of the units.
+    record_job : callable
+        Records a row of the job table, and what a job has requested.
 
     Raises
     ------
@@ -41,6 +67,7 @@ class CoreResources:
     unit = "core"
     start_action: type[Any] = Start
     has_nodes = False
+    always_fits: int
 
     def __init__(self, num_cores: int, reservations: Iterable[AdvanceReservation] = ()) -> None:
         self.num_cores = self.always_fits = check_int("num_cores", num_cores, least=1)
@@ -87,7 +114,20 @@ class CoreResources:
         return job.requested_cores <= self.num_free
 
     def fault(self, job: Job, place: Any = None) -> str:
-        """Return why a job cannot start, at a given place if any; an empty string if it can."""
+        """Return why a job cannot start now, as the end of the sentence "job 1 cannot start".
+
+        Parameters
+        ----------
+        job : Job
+            Job to start.
+        place : object, optional
+            Place that an agent has chosen (default: any place).
+
+        Returns
+        -------
+        str
+            Reason; empty if it can start.
+        """
         if job.requested_cores > self.num_free:
             return f": it requests {job.requested_cores} cores and {self.num_free} are free"
         if place is None or (
@@ -112,20 +152,45 @@ class CoreResources:
         return cores
 
     def take_at(self, job: Job, row: int, place: Any, borrowed: int = 0) -> int:
-        """Take a place that has no fault for a job; return its cores."""
+        """Take a place for a job.
+
+        Parameters
+        ----------
+        job : Job
+            Job that starts.
+        row : int
+            Row of the job.
+        place : object
+            Place without a fault, or from :meth:`place_without`.
+        borrowed : int
+            Cores of suspended jobs that the job may use, as a bit set.
+
+        Returns
+        -------
+        int
+            Cores of the job as a bit set.
+        """
         self.free &= ~place
         self.num_free = self.free.bit_count()
         return int(place)
 
     def release(self, execution: Execution, end: float) -> None:
-        """Do nothing, because jobs hold only cores, which :meth:`BatchState.leave` frees."""
+        """Release what an execution that has ended holds besides its cores, and record its place.
+
+        Parameters
+        ----------
+        execution : Execution
+            Execution, or that of a suspended job that is given up.
+        end : float
+            End of the execution in seconds.
+        """
 
     def moved(self, job: Job, row: int) -> Job:
-        """Return a job as it runs where it is; the same object if its run time is the submitted one."""
+        """Return a job that has taken its place, with its run time there; the same object if it is as submitted."""
         return job
 
     def record(self, execution: Execution, end: float | None) -> None:
-        """Record the place of an execution: nothing, because the core sets of executions are recorded anyway."""
+        """Record the place of an execution that is suspended, or still running (end None) when the run ends."""
 
     # preemption
 
@@ -152,7 +217,7 @@ class CoreResources:
         self.num_free = self.free.bit_count()
 
     def count_once(self, state: BatchState) -> None:
-        """Count what is shared only for the suspended job that owns it; the sets of cores count nothing twice."""
+        """Count what is borrowed only for the suspended job that owns it."""
 
     # outages and reservations
 

@@ -16,7 +16,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import WaitForCores
 from desim.problems.batch.nodes import CompiledRequest, NodeAllocation
 from desim.problems.batch.resources.core_plan import start_until_refused
-from desim.problems.batch.resources.node_availability import StartOnNodes
+from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
 from desim.problems.batch.resources.node_levels import NodeLevels
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ __all__ = ["NodePlan"]
 
 IntArray = NDArray[np.int64]
 Place = tuple[NodeAllocation, ...]
+Room = NodeAvailability | NodeLevels
+"""Free resources: of every kind, or cores alone; a plan uses either in the same way."""
 
 
 class NodePlan:
@@ -60,17 +62,17 @@ class NodePlan:
         self._reserved: tuple[CompiledRequest, float, float] | None = None  # of the reserved job
         self.shadow: float | None = None  # when the reserved job starts, once it is known
         self._spare: float = inf  # at most as many cores are free then, beside the reserved job
-        self._beyond: Any = None  # free at the shadow time, beside the reserved job
-        self._beside: Any = None  # free now and then
+        self._beyond: Room | None = None  # free at the shadow time, beside the reserved job
+        self._beside: Room | None = None  # free now and then
         self._too_long: set[object] = set()  # requests that do not fit beside the reserved job
 
     @cached_property
-    def room(self) -> Any:
+    def room(self) -> Room:
         """Free resources beside the jobs that start: a NodeAvailability, or NodeLevels if these suffice."""
-        room: Any = (self.nodes.levels or self.nodes.room).copy()
+        room: Room = (self.nodes.levels or self.nodes.room).copy()
         for position in range(self._num_heads):
             request, length, _ = self._job(position)
-            place = room.place(request, self.nodes.policy)
+            place = room.place(request, self.nodes.policy) or ()
             room.take(place)
             self._started[position] = self.observation.time + length, place
         return room
@@ -242,8 +244,7 @@ class NodePlan:
         if self._total(request, beside=beside) < request.tasks:
             failed.add(key)
             return None
-        place: Place | None = (self._room_beside() if beside else self.room).place(request, self.nodes.policy)
-        return place
+        return (self._room_beside() if beside else self.room).place(request, self.nodes.policy)
 
     def _total(self, request: CompiledRequest, *, beside: bool = False) -> int:
         """Return how many tasks of a request fit now, beside the reserved job if that would be delayed."""
@@ -254,11 +255,10 @@ class NodePlan:
             total = self._totals[key] = room.total(request.single)
         return total
 
-    def _room_beside(self) -> Any:
+    def _room_beside(self) -> Room:
         """Return what is free now and at the shadow time, beside the reserved job."""
         if self._beside is None:
-            self._look_beyond()
-            self._beside = self.room.least_of(self._beyond)
+            self._beside = self.room.least_of(self._look_beyond())  # type: ignore[arg-type]  # both of one kind
         self._beside.closed = self.room.closed
         return self._beside
 
@@ -287,24 +287,24 @@ class NodePlan:
                 self.shadow = end
         self._spare = free - tasks if self.shadow < inf else inf
 
-    def _look_beyond(self) -> None:
-        """Find what is free at the shadow time, beside the reserved job."""
+    def _look_beyond(self) -> Room:
+        """Return what is free at the shadow time, beside the reserved job."""
         if self._beyond is None:
             assert self._reserved is not None
             self._beyond = self.room.copy()
             self.shadow = self._release_until_fits(self._beyond, *self._reserved[::2])
             if self.shadow < inf:  # otherwise nodes are down and the job may never start
-                place = self._beyond.place(self._reserved[0], self.nodes.policy)
-                self._beyond.take(place or ())
+                self._beyond.take(self._beyond.place(self._reserved[0], self.nodes.policy) or ())
+        return self._beyond
 
-    def _release_until_fits(self, room: Any, request: CompiledRequest, length: float) -> float:
+    def _release_until_fits(self, room: Room, request: CompiledRequest, length: float) -> float:
         """Release the places of running and started jobs until a request fits; return when it does."""
         running, allocation_of = self.observation.running, self.nodes.allocation_of
         releases: list[tuple[float, Place]] = [(end, allocation_of(row)) for end, _, row in running.releases()]
         more = [*self._started.values(), *((reservation.end, ()) for reservation in self.observation.reservations)]
         if more:
             releases = sorted([*releases, *more], key=itemgetter(0))
-        return float(room.release_until_fits(request, releases, length))
+        return room.release_until_fits(request, releases, length)
 
     def _take(self, position: int, place: Place) -> None:
         """Take the place of a job that starts, and note the action."""

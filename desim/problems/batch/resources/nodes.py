@@ -33,7 +33,7 @@ Held = tuple[NodeAllocation, ...]
 
 
 class NodeResources(CoreResources):
-    """Nodes, whose cores are numbered node by node; see :class:`~desim.problems.batch.resources.protocols.Resources`.
+    """Nodes, whose cores are numbered node by node; see :class:`~desim.problems.batch.resources.cores.CoreResources`.
 
     Parameters
     ----------

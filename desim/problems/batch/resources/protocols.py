@@ -1,23 +1,19 @@
-"""Interfaces between agents and the resources of a cluster."""
+"""Interfaces between agents and the resources of a cluster: plans and profiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch.job import Job, WaitForCores
-from desim.processes.outages import FailureCounts
+from desim.problems.batch.job import WaitForCores
 
 if TYPE_CHECKING:
-    from desim.problems.batch.execution import Execution
-    from desim.problems.batch.observation import BatchObservation, BatchState
-    from desim.problems.batch.parts.reservations import AdvanceReservation
-    from desim.problems.batch.resources.nodes import NodeView
+    from desim.problems.batch.observation import BatchObservation
 
-__all__ = ["Plan", "Profile", "Resources", "Slot"]
+__all__ = ["Plan", "Profile", "Slot"]
 
 
 class Plan(Protocol):
@@ -286,151 +282,3 @@ class Profile(Protocol):
         list of bool
             Whether each slot is still occupied.
         """
-
-
-class Resources(Protocol):
-    """What the jobs of a cluster hold: its cores, or its nodes, whose cores are numbered node by node.
-
-    The cluster keeps it as part of its configuration, and a live one, made by :meth:`begun`, for each run. Only the
-    cluster changes it. Units are what fails and is reserved: cores, or nodes.
-
-    Attributes
-    ----------
-    unit : {"core", "node"}
-        What a unit is.
-    start_action : type
-        Action that starts a job at a place chosen by an agent; its second field is the place.
-    has_nodes : bool
-        Whether jobs hold more than cores, and their run times may depend on the place, so that :meth:`release` and
-        :meth:`moved` must be called.
-    num_cores, always_fits : int
-        Number of cores, and number of cores that any job may request without a question to :meth:`misfit`.
-    reservations : tuple of AdvanceReservation
-        Advance reservations by start.
-    free, down, closed : int
-        Cores that are up and idle, cores that are down, and cores that do not become free when a job releases them,
-        because they are down or owned by suspended jobs, as bit sets.
-    num_free : int
-        Number of cores that are up and idle.
-    failures : FailureCounts
-        Failures of the units.
-    record_job : callable
-        Records a row of the job table, and what a job has requested.
-    """
-
-    unit: str
-    start_action: type[Any]
-    has_nodes: bool
-    num_cores: int
-    always_fits: int
-    reservations: tuple[AdvanceReservation, ...]
-    free: int
-    down: int
-    closed: int
-    num_free: int
-    failures: FailureCounts
-    record_job: Callable[[Any], None]
-
-    def describe(self) -> dict[str, Any]:
-        """Return what a description of the cluster contains besides its number of cores."""
-
-    def begun(self, tables: Mapping[str, Any]) -> Self:
-        """Return the resources of one run, all free, which record themselves in the given tables."""
-
-    def view(self, state: BatchState) -> NodeView | None:
-        """Return the nodes as observations show them; None if there are none."""
-
-    def misfit(self, job: Job) -> str:
-        """Return why a job cannot even start if everything is free, or an empty string if it can."""
-
-    def fits(self, job: Job) -> bool:
-        """Return whether a job could start now."""
-
-    def fault(self, job: Job, place: Any = None) -> str:
-        """Return why a job cannot start now, as the end of the sentence "job 1 cannot start".
-
-        Parameters
-        ----------
-        job : Job
-            Job to start.
-        place : object, optional
-            Place that an agent has chosen (default: any place).
-
-        Returns
-        -------
-        str
-            Reason; empty if it can start.
-        """
-
-    def take(self, job: Job, row: int) -> int:
-        """Take a place for a job, chosen by the cluster; return its cores as a bit set, or 0 if there is no room."""
-
-    def take_at(self, job: Job, row: int, place: Any, borrowed: int = 0) -> int:
-        """Take a place for a job.
-
-        Parameters
-        ----------
-        job : Job
-            Job that starts.
-        row : int
-            Row of the job.
-        place : object
-            Place without a fault, or from :meth:`place_without`.
-        borrowed : int
-            Cores of suspended jobs that the job may use, as a bit set.
-
-        Returns
-        -------
-        int
-            Cores of the job as a bit set.
-        """
-
-    def release(self, execution: Execution, end: float) -> None:
-        """Release what an execution that has ended holds besides its cores, and record its place.
-
-        Parameters
-        ----------
-        execution : Execution
-            Execution, or that of a suspended job that is given up.
-        end : float
-            End of the execution in seconds.
-        """
-
-    def moved(self, job: Job, row: int) -> Job:
-        """Return a job that has taken its place, with its run time there; the same object if it is as submitted."""
-
-    def record(self, execution: Execution, end: float | None) -> None:
-        """Record the place of an execution that is suspended, or still running (end None) when the run ends."""
-
-    def fits_without(self, state: BatchState, job: Job, victims: Collection[int]) -> bool:
-        """Return whether a queued job could start if running jobs that it may preempt were preempted."""
-
-    def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
-        """Return where a queued job could start in that case; None if there is no room."""
-
-    def set_suspended(self, cores: int) -> None:
-        """Set the cores that suspended jobs own, as a bit set; others may borrow them."""
-
-    def give_up(self, cores: int, busy: int) -> None:
-        """Free the cores of a job that was suspended, except those that running jobs use."""
-
-    def count_once(self, state: BatchState) -> None:
-        """Count what is borrowed only for the suspended job that owns it."""
-
-    def set_down(self, down: int) -> None:
-        """Set the cores that are down; all others are up."""
-
-    def core_set_of(self, units: Iterable[int]) -> int:
-        """Return the cores of units, as a bit set."""
-
-    def fail(self, units: list[int]) -> list[int]:
-        """Note units that fail; return those that were in service."""
-
-    def repair(self, units: list[int]) -> list[int]:
-        """Note units that are repaired; return those that are in service again."""
-
-    def reserve(self, number: int) -> list[int]:
-        """Begin a reservation; return the units to take out of service, or to clear of the jobs of other users."""
-
-    def end_reservation(self, number: int, now: float) -> list[int]:
-        """End a reservation; return the units that are in service again."""

@@ -10,11 +10,44 @@ import polars as pl
 
 from desim.problems.batch.recorded import KEY
 from desim.problems.batch.tables import ENDED
-from desim.validation import Check, Recorded, rounding, rule
+from desim.validation import Recorded, RuleBook, rounding
 
 __all__ = ["RULES", "submitted"]
 
 
+RULES = RuleBook(only_with="dependencies")
+"""Validation rules of dependencies."""
+rule, check = RULES.rule, RULES.check
+
+
+def submitted(run: Recorded, jobs: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
+    """Return the jobs of a workload; those with dependencies have their recorded submission times."""
+    if "dependencies" not in run.info:
+        return jobs
+    columns = run["dependencies"].select("position", "job_id", "trace_submission_time", "submission_time")
+    recorded = {position: (tuple(planned), submitted) for position, *planned, submitted in columns.iter_rows()}
+    rows = []
+    for position, (job_id, planned, *others) in enumerate(jobs):
+        known, submitted = recorded.get(position, (None, None))
+        if known != (job_id, planned):
+            rows.append((job_id, planned, *others))
+        elif submitted is not None:
+            rows.append((job_id, submitted, *others))
+    return sorted(rows, key=itemgetter(1))
+
+
+rule(
+    "dependencies",
+    "jobs",
+    "a job with dependencies is submitted when its predecessors have ended and its think time has passed, but not "
+    "before its time in the workload",
+)
+
+
+@check(
+    "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time "
+    "{think_time} s: submitted at {submission_time} s, expected {expected} s"
+)
 def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
     """Return the jobs with dependencies whose submission time does not match them."""
     status, submission = pl.col("status").cast(pl.String), pl.col("submission_time")
@@ -42,36 +75,3 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
     wrong = pl.when(waits).then(is_late).otherwise(is_off)
     wrong |= (pl.col("named") != pl.col("after")).fill_null(False)
     return due.filter(wrong | pl.col("recorded").ne_missing(pl.col("submission_time")))
-
-
-def submitted(run: Recorded, jobs: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
-    """Return the jobs of a workload; those with dependencies have their recorded submission times."""
-    if "dependencies" not in run.info:
-        return jobs
-    columns = run["dependencies"].select("position", "job_id", "trace_submission_time", "submission_time")
-    recorded = {position: (tuple(planned), submitted) for position, *planned, submitted in columns.iter_rows()}
-    rows = []
-    for position, (job_id, planned, *others) in enumerate(jobs):
-        known, submitted = recorded.get(position, (None, None))
-        if known != (job_id, planned):
-            rows.append((job_id, planned, *others))
-        elif submitted is not None:
-            rows.append((job_id, submitted, *others))
-    return sorted(rows, key=itemgetter(1))
-
-
-RULES = (
-    rule(
-        "dependencies",
-        "a job with dependencies is submitted when its predecessors have ended and its think time has passed, but not "
-        "before its time in the workload",
-        Check(
-            "jobs",
-            _wrong_dependencies,
-            "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time "
-            "{think_time} s: submitted at {submission_time} s, expected {expected} s",
-            when=lambda run: "dependencies" in run.info,
-        ),
-    ),
-)
-"""Validation rules of dependencies."""

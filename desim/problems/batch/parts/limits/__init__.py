@@ -249,7 +249,8 @@ class Limits(Part):
         keys, cores = self._keys[row], job.requested_cores
         if not closed.isdisjoint(keys):
             return False
-        full = [key for key in keys if not self._has_room(key, cores)]
+        used = ((key, self._used.get(key, (0, 0))) for key in keys)
+        full = [key for key, now in used if not self.limits[key[0]].has_room(now[0] + 1, now[1] + cores)]
         closed.update(full)
         if full:
             return False
@@ -257,10 +258,6 @@ class Limits(Part):
             self._count(key, 1, cores)
         self._cores[row] = cores
         return True
-
-    def _has_room(self, key: Key, more: int) -> bool:
-        jobs, cores = self._used.get(key, (0, 0))
-        return self.limits[key[0]].has_room(jobs + 1, cores + more)
 
     def _count(self, key: Key, jobs: int, cores: int) -> None:
         before = self._used.get(key, (0, 0))

@@ -7,9 +7,14 @@ import polars as pl
 
 from desim.problems.batch.occupancy import overloads
 from desim.problems.batch.recorded import KEY, all_executions
-from desim.validation import Check, Recorded, rule
+from desim.validation import Recorded, RuleBook
 
 __all__ = ["RULES", "impossible"]
+
+
+RULES = RuleBook(only_with="limits")
+"""Validation rules of limits."""
+rule, check = RULES.rule, RULES.check
 
 
 def impossible(run: Recorded) -> pl.Series:
@@ -23,6 +28,13 @@ def impossible(run: Recorded) -> pl.Series:
     return limits.filter(beyond)["arrival_number"]
 
 
+_NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
+
+
+rule("limits", "jobs", "no user, partition or queue ever exceeds its limits of running jobs and cores")
+
+
+@check("at {time} s, {what} of group {group} is {used}, but at most {most} are allowed")
 def _beyond_groups(run: Recorded) -> pl.DataFrame:
     """Return the times at which a group had more running jobs or cores than allowed, with the numbers."""
     members = run["limited_jobs"].join(run["limits"].select("limit", "running_jobs", "running_cores"), on="limit")
@@ -44,20 +56,3 @@ def _beyond_groups(run: Recorded) -> pl.DataFrame:
                 columns = {"time": times, "used": used}
                 found.append(pl.DataFrame(columns).with_columns(group=pl.lit(group), most=most, what=pl.lit(name)))
     return pl.concat(found) if found else pl.DataFrame()
-
-
-_NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
-
-RULES = (
-    rule(
-        "limits",
-        "no user, partition or queue ever exceeds its limits of running jobs and cores",
-        Check(
-            "jobs",
-            _beyond_groups,
-            "at {time} s, {what} of group {group} is {used}, but at most {most} are allowed",
-            when=lambda run: "limits" in run.info,
-        ),
-    ),
-)
-"""Validation rules of limits."""

@@ -5,7 +5,6 @@ The rules look up in the tables which jobs may preempt which; they share no code
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import polars as pl
 
 from desim.problems.batch.occupancy import read_core_ranges, spread
 from desim.problems.batch.recorded import all_executions
-from desim.validation import Check, Recorded, rule
+from desim.validation import Recorded, RuleBook
 
 __all__ = ["RULES"]
 
@@ -21,8 +20,9 @@ NUMBER = "arrival_number"
 outcome = pl.col("outcome")
 
 
-def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> Check:
-    return Check(of, wrong, message, when=lambda run: "qos" in run.info)
+RULES = RuleBook(only_with="qos")
+"""Validation rules of a run with QOS levels, in the order of checking."""
+rule, check = RULES.rule, RULES.check
 
 
 def _executions(run: Recorded) -> pl.DataFrame:
@@ -37,6 +37,24 @@ def _qos_of(run: Recorded) -> pl.DataFrame:
     return jobs.join(run["qos"], on="qos", how="inner", maintain_order="left")
 
 
+def _suspensions(run: Recorded) -> pl.DataFrame:
+    """Return start and end of each suspension, and the cores of the job before and after it."""
+    following = [
+        pl.col(name).shift(-1).over(NUMBER).alias(alias)
+        for name, alias in (("starting_time", "until"), ("allocated_resources", "afterwards"))
+    ]
+    found = run.once(_executions).with_columns(following).filter(outcome == "suspended")
+    return found.with_columns(pl.col("until").fill_null(run.end_time))
+
+
+rule(
+    "qos",
+    "job_qos",
+    "jobs have known QOS levels, which do not preempt themselves (this and the following two rules: with QOS levels)",
+)
+
+
+@check("job {job_id} has the QOS {qos!r}, which is unknown, or two of them")
 def _unknown(run: Recorded) -> pl.DataFrame:
     """Return jobs with an unknown QOS or with two, and QOS records of unknown jobs."""
     jobs = run["job_qos"]
@@ -45,6 +63,7 @@ def _unknown(run: Recorded) -> pl.DataFrame:
     return pl.concat([wrong, jobs.filter(pl.col(NUMBER).is_duplicated())])
 
 
+@check("QOS {qos!r} preempts {preempts}: one is unknown, or preempts it back", of="qos")
 def _circular(run: Recorded) -> pl.DataFrame:
     """Return the QOS levels that preempt an unknown one or, possibly via others, themselves."""
     preempts: dict[str, list[str]] = dict(run["qos"].select("qos", "preempts").iter_rows())
@@ -56,6 +75,17 @@ def _circular(run: Recorded) -> pl.DataFrame:
     return run["qos"].filter(pl.col("qos").is_in([*left, *unknown]))
 
 
+rule(
+    "preemptions",
+    "preemptions",
+    "jobs are only preempted by jobs whose QOS preempts theirs and that start at that time, after any grace time",
+)
+
+
+@check(
+    "at {time} s, job {job_id} with QOS {qos!r} is preempted ({mode}) by job {preempted_by} with "
+    "QOS {qos_preempting!r}, which preempts {preempts}"
+)
 def _not_allowed(run: Recorded) -> pl.DataFrame:
     """Return the preemptions that the QOS levels do not allow, or in another mode than that of the preempted job."""
     victims = run.once(_qos_of).select(NUMBER, "qos", wanted="mode")
@@ -67,6 +97,9 @@ def _not_allowed(run: Recorded) -> pl.DataFrame:
     return both.filter(~(may & right))
 
 
+@check(
+    "job {job_id} was interrupted {cuts} times at {time} s by preemption (mode {mode}), but preempted {recorded} times"
+)
 def _unexplained(run: Recorded) -> pl.DataFrame:
     """Return interruptions by preemption that do not match the preemption table, and vice versa."""
     mode = pl.when(outcome == "preempted").then(pl.lit("requeue")).otherwise(pl.lit("suspend"))
@@ -79,6 +112,17 @@ def _unexplained(run: Recorded) -> pl.DataFrame:
     return counts.filter(pl.col("cuts") != pl.col("recorded")).sort("time", NUMBER)
 
 
+@check("job {preempted_by} preempts job {job_id} at {time} s, but does not start then")
+def _late(run: Recorded) -> pl.DataFrame:
+    """Return the preemptions whose preempting job does not start at that time."""
+    starts = run.once(_executions).select(preempted_by="job_id", number_preempted_by=NUMBER, time="starting_time")
+    return run["preemptions"].join(starts, on=starts.columns, how="anti", maintain_order="left")
+
+
+@check(
+    "job {preempted_by} preempts job {job_id} at {time} s, announced at {announced} s: the grace time of "
+    "{grace_time} s is not over, or the longest one has passed, or one of the jobs was not there"
+)
 def _hasty(run: Recorded) -> pl.DataFrame:
     """Return preemptions before the grace time is over, or of jobs that did not run or wait at the announcement."""
     if "grace_time" not in run.info:
@@ -97,22 +141,17 @@ def _hasty(run: Recorded) -> pl.DataFrame:
     return both.filter(~(is_over & is_short & was_there.fill_null(True)))
 
 
-def _late(run: Recorded) -> pl.DataFrame:
-    """Return the preemptions whose preempting job does not start at that time."""
-    starts = run.once(_executions).select(preempted_by="job_id", number_preempted_by=NUMBER, time="starting_time")
-    return run["preemptions"].join(starts, on=starts.columns, how="anti", maintain_order="left")
+rule(
+    "suspended",
+    "interruptions",
+    "a suspended job resumes on its cores, which only jobs that may preempt it use in the meantime",
+)
 
 
-def _suspensions(run: Recorded) -> pl.DataFrame:
-    """Return start and end of each suspension, and the cores of the job before and after it."""
-    following = [
-        pl.col(name).shift(-1).over(NUMBER).alias(alias)
-        for name, alias in (("starting_time", "until"), ("allocated_resources", "afterwards"))
-    ]
-    found = run.once(_executions).with_columns(following).filter(outcome == "suspended")
-    return found.with_columns(pl.col("until").fill_null(run.end_time))
-
-
+@check(
+    "job {job_id} was suspended at {finish_time} s on cores {allocated_resources}, but resumes at {until} "
+    "s on {afterwards}"
+)
 def _moved(run: Recorded) -> pl.DataFrame:
     """Return the suspended jobs that resumed on other cores, or ended without resuming."""
     there = pl.col("afterwards") == pl.col("allocated_resources")
@@ -122,6 +161,10 @@ def _moved(run: Recorded) -> pl.DataFrame:
     return pl.concat([found.filter(~there), lost])
 
 
+@check(
+    "job {other} starts at {start} s on cores of job {job_id}, which is suspended in [{begin}, {end}) s, "
+    "without being allowed to preempt it"
+)
 def _intruders(run: Recorded) -> pl.DataFrame:
     """Return jobs that ran on cores of a suspended job without being allowed to preempt it."""
     gaps, ran, num_cores = run.once(_suspensions), run.once(_executions), run.info["num_cores"]
@@ -144,54 +187,3 @@ def _intruders(run: Recorded) -> pl.DataFrame:
     ids = gaps.schema["job_id"]
     schema: dict[str, Any] = {"job_id": ids, "begin": pl.Float64, "end": pl.Float64, "other": ids, "start": pl.Float64}
     return pl.DataFrame(found, schema, orient="row")
-
-
-RULES = (
-    rule(
-        "qos",
-        "jobs have known QOS levels, which do not preempt themselves (this and the following two rules: with QOS "
-        "levels)",
-        _check("job_qos", _unknown, "job {job_id} has the QOS {qos!r}, which is unknown, or two of them"),
-        _check("qos", _circular, "QOS {qos!r} preempts {preempts}: one is unknown, or preempts it back"),
-    ),
-    rule(
-        "preemptions",
-        "jobs are only preempted by jobs whose QOS preempts theirs and that start at that time, after any grace time",
-        _check(
-            "preemptions",
-            _not_allowed,
-            "at {time} s, job {job_id} with QOS {qos!r} is preempted ({mode}) by job {preempted_by} with "
-            "QOS {qos_preempting!r}, which preempts {preempts}",
-        ),
-        _check(
-            "preemptions",
-            _unexplained,
-            "job {job_id} was interrupted {cuts} times at {time} s by preemption (mode {mode}), but preempted "
-            "{recorded} times",
-        ),
-        _check("preemptions", _late, "job {preempted_by} preempts job {job_id} at {time} s, but does not start then"),
-        _check(
-            "preemptions",
-            _hasty,
-            "job {preempted_by} preempts job {job_id} at {time} s, announced at {announced} s: the grace time of "
-            "{grace_time} s is not over, or the longest one has passed, or one of the jobs was not there",
-        ),
-    ),
-    rule(
-        "suspended",
-        "a suspended job resumes on its cores, which only jobs that may preempt it use in the meantime",
-        _check(
-            "interruptions",
-            _moved,
-            "job {job_id} was suspended at {finish_time} s on cores {allocated_resources}, but resumes at {until} "
-            "s on {afterwards}",
-        ),
-        _check(
-            "interruptions",
-            _intruders,
-            "job {other} starts at {start} s on cores of job {job_id}, which is suspended in [{begin}, {end}) s, "
-            "without being allowed to preempt it",
-        ),
-    ),
-)
-"""Validation rules of a run with QOS levels, in the order of checking."""
