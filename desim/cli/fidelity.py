@@ -41,7 +41,7 @@ from desim.problems.batch.idle_nodes import LongWaits, waits_on_nodes
 from desim.problems.batch.options import BatchOptions, load_workload
 from desim.problems.batch.windows import seconds_of
 from desim.records import make_directory, write_atomically
-from desim.scenario import ProblemInstance, Scenario, measure, replay
+from desim.scenario import ProblemInstance, checked, replay
 from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, run_all
 from desim.sweep.simulated import AgentByName, ProblemSetting, shared_instance
 
@@ -67,17 +67,16 @@ def simulate_waits(run: Run) -> dict[str, Any]:
     dict
         ``waits``, in seconds, in order of arrival, with None for a job that did not start; and ``valid``.
     """
-    scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     try:
         instance = shared_instance(run.setting)
-        result = replay(scenario, instance)
+        result = replay(instance, run.agent.made("batch"), run.seed)
         if result.info["status"] == "interrupted":
             raise KeyboardInterrupt
         waits = result.jobs.sort("arrival_number")["waiting_time"].to_list()
-        return {"waits": waits, "valid": measure(result, scenario, instance).validation["valid"]}
+        return {"waits": waits, "valid": checked(result, instance)[0]["valid"]}
     except DesimError as error:
         kind = DesimError if isinstance(error, RecordError) else type(error)  # a storage error is no invalid argument
-        raise kind(f"{scenario.agent}: {error}") from error
+        raise kind(f"{run.policy}: {error}") from error
 
 
 class _Findings:

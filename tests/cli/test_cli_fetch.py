@@ -241,7 +241,7 @@ def test_stored_runs_know_the_file_by_its_content(
     known["Tiny"] = replace(known["Tiny"], sha256="")
 
     def reused(trace: str) -> bool:
-        return package.compare("batch", ["fcfs"], trace=trace, workers=1, out=tmp_path / "out").summaries[0].reused
+        return package.compare("batch", ["fcfs"], trace=trace, workers=1, out=tmp_path / "out").all_runs[0].reused
 
     path = str(catalogue.fetch("Tiny"))
     assert [reused("Tiny"), reused("Tiny"), reused(path)] == [False, True, True]
