@@ -149,7 +149,7 @@ class ComparisonPlan(StudyOptions):
             if disregarded := problem.disregarded(made):
                 print_note(f"desim: {disregarded}")
         runs = self._runs(entrants, instance, setting)
-        if known is kinds().get(known.name):  # a user's own kind need not describe all metrics
+        if not system.is_own or known is kinds().get(known.name):  # a user's own kind need not describe all metrics
             check_criterion(instance.kind, metric, self.better)
         if self.tell is not None:
             self.tell(instance, runs)
@@ -330,8 +330,9 @@ def _measured(run: Run) -> Run:
     """Return a run with its metrics, which are computed again if their options have changed."""
     if run.records is None or run.outcome["metric_options"] == plain(run.setting.metric_options):
         return run
-    result = run.load()
-    result.own_metrics = run.setting.metrics
+    result, kind = run.load(), run.setting.kind
+    problem = shared_instance(run.setting).make(run.agent.made(kind))
+    result.own_metrics = (*problem.own_metrics, *run.setting.metrics)
     return replace(run, outcome=run.outcome | {"metrics": plain(run.setting.metrics_of(result))})
 
 

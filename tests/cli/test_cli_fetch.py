@@ -309,4 +309,7 @@ def test_copies_with_a_known_origin_are_what_the_catalogue_describes(cached: Pat
     assert [workflows.read(name).num_nodes for name in ("Montage", "1000Genome")] == [58, 52]
     assert len(machines("openb-gpu-nodes")) == 1213
     assert desim("run", "dag", "--trace", "Montage,1000Genome", "--agent", "fifo-eft").status == 0
-    assert desim("fidelity", "batch", "--trace", "KTH-SP2", "--jobs", "50", "--agents", "easy").status == 0
+    assert (
+        desim("compare", "batch", "--trace", "KTH-SP2", "--jobs", "50", "--agents", "easy", "--recorded-waits").status
+        == 0
+    )
