@@ -12,16 +12,15 @@ from typing import Any
 from desim.checks import short_repr
 from desim.core import Agent
 from desim.exceptions import ComparisonWarning, InvalidConfiguration
-from desim.notes import plain
 from desim.plotting.axes import Style
 from desim.plotting.comparison_page import write_comparison
 from desim.plotting.files import FigureFormat, draw_comparison
 from desim.problem import Better, Metric, Problem
 from desim.scenario import CustomOptions, system_of
-from desim.sweep.comparison import IntervalKind
+from desim.sweep.comparison import Comparison, IntervalKind
 from desim.sweep.options import options_of
 from desim.sweep.simulated import AgentByObject, ObjectOptions, ProblemByObject
-from desim.sweep.study import ComparisonPlan, ComparisonResult
+from desim.sweep.study import ComparisonPlan
 from desim.sweep.workers import Backend
 
 __all__ = ["compare", "with_pages"]
@@ -42,7 +41,7 @@ def compare(
     backend: Backend = "local",
     address: str | None = None,
     **options: Any,
-) -> ComparisonResult:
+) -> Comparison:
     """Simulate several agents on the same workloads, validate every run, and compare their metrics.
 
     It does the same as ``desim compare``, with the same results for the same settings. A progress bar is shown in a
@@ -88,7 +87,7 @@ def compare(
 
     Returns
     -------
-    ComparisonResult
+    Comparison
         Tables, figures and runs; a ``ComparisonWarning`` reports problems with runs.
 
     Raises
@@ -104,7 +103,7 @@ def compare(
     --------
     >>> found = compare("batch", ["fcfs", "easy"], seeds=2, workers=1, cores=32, jobs=50, load=0.9)
     >>> found
-    ComparisonResult(batch: fcfs, easy-fcfs; 2 seeds, best by waiting_time_mean: easy-fcfs)
+    Comparison(batch: fcfs, easy-fcfs; 2 seeds, best by waiting_time_mean: easy-fcfs)
     >>> found.table.columns[:4]
     ['agent', 'metric', 'seeds', 'mean']
     """
@@ -176,13 +175,13 @@ def _entrants(agents: Any) -> tuple[str | AgentByObject, ...]:
 
 
 def with_pages(
-    found: ComparisonResult, directory: Path | None, *, style: Style = "screen", file_format: FigureFormat = "png"
-) -> ComparisonResult:
+    found: Comparison, directory: Path | None, *, style: Style = "screen", file_format: FigureFormat = "png"
+) -> Comparison:
     """Write the page and figures of a comparison beside its tables.
 
     Parameters
     ----------
-    found : ComparisonResult
+    found : Comparison
         Comparison whose runs are stored.
     directory : Path or None
         Directory of the comparison; None writes nothing.
@@ -193,12 +192,11 @@ def with_pages(
 
     Returns
     -------
-    ComparisonResult
+    Comparison
         The comparison, with the paths of the new files.
     """
     if directory is None:
         return found
-    compared = found.comparison, found.summaries
-    page = write_comparison(*compared, plain(found.described), directory / "view.html")
-    figures = draw_comparison(*compared, directory, style=style, file_format=file_format)
+    page = write_comparison(found, directory / "view.html")
+    figures = draw_comparison(found, directory, style=style, file_format=file_format)
     return replace(found, files=(*found.files, page, *figures))

@@ -450,7 +450,7 @@ class Problem(Summarized):
 
     name: ClassVar[str] = "problem"
     kind: ClassVar[ProblemDescriptor | None] = None
-    own_metrics: ClassVar[tuple[Metric, ...]] = ()
+    own_metrics: tuple[Metric, ...] = ()
     events: ClassVar[tuple[str, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()
     constants: tuple[type, ...] = ()

@@ -1,7 +1,7 @@
-"""Runs described by plain values: scenario, instance, and the measurements of a run.
+"""Runs described by plain values: problem with options, instance, and the measurements of a run.
 
-A `ProblemSpec` creates an `ProblemInstance` from options: a workload, and the problem that runs it. A `Scenario` names
-problem, agent and options. The command line, comparisons and reports are built on these.
+A `ProblemSpec` creates an `ProblemInstance` from options: a workload, and the problem that runs it. The command line,
+comparisons and reports are built on these.
 """
 
 from __future__ import annotations
@@ -28,21 +28,19 @@ from desim.result import Result
 from desim.user_code import is_reference, load, load_problem_factory
 
 __all__ = [
-    "CheckedRun",
     "CustomOptions",
     "CustomProblem",
     "ProblemInstance",
     "ProblemSpec",
-    "Scenario",
     "Seed",
     "SeededProblemSpec",
     "Steps",
     "Until",
+    "checked",
     "cited",
     "failures",
     "generator",
-    "measure",
-    "metrics_of_run",
+    "metrics_of",
     "replay",
     "rereadable",
     "settings_of",
@@ -450,76 +448,28 @@ def system_of(problem: str | ProblemSpec) -> ProblemSpec:
     raise InvalidConfiguration(f"unknown problem {problem!r}{near}; expected one of {there}, or MODULE:FUNCTION")
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """Everything that determines the records of a run, apart from the code, and the scope of its metrics.
-
-    Attributes
-    ----------
-    problem : str or ProblemSpec
-        Problem, usually by name.
-    agent : str
-        Name of the agent.
-    options : object
-        Options of the problem: workload, seed, system, metrics.
-    """
-
-    problem: str | ProblemSpec
-    agent: str
-    options: Any
-
-    @property
-    def seed(self) -> int:
-        """Seed of the workload and of the simulation."""
-        return system_of(self.problem).seed_of(self.options)
-
-    @property
-    def metric_options(self) -> dict[str, Any]:
-        """Options of the metrics, as keyword arguments."""
-        return system_of(self.problem).metric_options(self.options)
-
-
-@dataclass(frozen=True)
-class CheckedRun:
-    """Metrics and validation of a run.
-
-    Attributes
-    ----------
-    metrics : dict of str to float
-        Metrics by name.
-    validation : dict
-        Outcome of the independent check, see :func:`validation_document`.
-    words : str
-        Outcome of the check in words.
-    """
-
-    metrics: dict[str, float]
-    validation: dict[str, Any]
-    words: str
-
-
 def replay(
-    scenario: Scenario,
     instance: ProblemInstance,
+    agent: Agent,
+    seed: int,
     *,
     out: Path | None = None,
     listen: Callable[[int], None] | None = None,
-    agent: Agent | None = None,
 ) -> Result:
-    """Simulate a scenario to the end, or until Ctrl-C.
+    """Simulate an instance to the end, or until Ctrl-C.
 
     Parameters
     ----------
-    scenario : Scenario
-        Scenario to simulate.
     instance : ProblemInstance
-        Workload and system of the scenario.
+        Workload and system.
+    agent : Agent
+        Agent that decides.
+    seed : int
+        Seed of the simulation; the number of the window is added to it.
     out : Path, optional
         Directory for the records as Parquet files.
     listen : callable, optional
         Called at intervals with the number of steps done.
-    agent : Agent, optional
-        Agent, if it has already been created.
 
     Returns
     -------
@@ -531,8 +481,6 @@ def replay(
             f"window: got none of the {instance.num_windows} windows of {instance.name}; give the number of the one to "
             "simulate, or compare agents over all of them (desim compare)"
         )
-    if agent is None:
-        agent = plugins.create_agent(instance.kind.name, scenario.agent)
     problem = instance.make(agent)
     if listen is not None and instance.steps is not None:
         problem.on(instance.steps.event, _counter(listen))
@@ -540,7 +488,7 @@ def replay(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StalledWarning)  # the description of the run says so, too
             warnings.simplefilter("ignore", DisregardedWarning)  # the warning came before all runs
-            return simulate(problem, agent, seed=scenario.seed + instance.window, until=instance.until, out=out)
+            return simulate(problem, agent, seed=seed + instance.window, until=instance.until, out=out)
     except SimulationInterrupted as interruption:
         return interruption.result
 
@@ -557,47 +505,41 @@ def _counter(listen: Callable[[int], None]) -> Callable[[float, Any], None]:
     return count
 
 
-def measure(result: Result, scenario: Scenario, instance: ProblemInstance) -> CheckedRun:
-    """Validate a run against its workload and compute its metrics.
+def checked(result: Result, instance: ProblemInstance) -> tuple[dict[str, Any], str]:
+    """Validate a run against its workload.
 
     Parameters
     ----------
     result : Result
         Result of the run.
-    scenario : Scenario
-        Simulated scenario, with the options of the metrics.
     instance : ProblemInstance
         Simulated workload and system.
 
     Returns
     -------
-    CheckedRun
-        Metrics and outcome of the check.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If the metrics would cover no job, or metrics of a user's own problem are not numbers.
+    (dict, str)
+        Outcome of the check, see :func:`validation_document`, and the same in words.
     """
     from desim.validation import validate
 
-    metrics = metrics_of_run(result, scenario)
     if not (instance.kind.rules or instance.kind.tables or instance.kind.system_from):
         words = f"not checked: there are no rules for problem {instance.kind.name!r}"
-        return CheckedRun(metrics, {"valid": None, "checks": {}, "counts": {}, "violations": []}, words)
+        return {"valid": None, "checks": {}, "counts": {}, "violations": []}, words
     report = validate(result, instance.workload)
-    return CheckedRun(metrics, validation_document(report), str(report))
+    return validation_document(report), str(report)
 
 
-def metrics_of_run(result: Result, scenario: Scenario) -> dict[str, float]:
+def metrics_of(result: Result, problem: str | ProblemSpec, options: Any) -> dict[str, float]:
     """Return the metrics of a run as plain numbers.
 
     Parameters
     ----------
     result : Result
         Result of the run.
-    scenario : Scenario
-        Simulated scenario, with the options of the metrics.
+    problem : str or ProblemSpec
+        Problem, usually by name.
+    options : object
+        Options of the problem, with those of the metrics.
 
     Returns
     -------
@@ -610,11 +552,11 @@ def metrics_of_run(result: Result, scenario: Scenario) -> dict[str, float]:
         If the metrics would cover no job, or are not numbers.
     """
     metrics = {}
-    for name, value in result.metrics(**scenario.metric_options).items():
+    for name, value in result.metrics(**system_of(problem).metric_options(options)).items():
         try:
             metrics[str(name)] = float(value)
         except (TypeError, ValueError):
-            raise InvalidConfiguration(f"{scenario.problem}: {name}: got {value!r}, expected a number") from None
+            raise InvalidConfiguration(f"{problem}: {name}: got {value!r}, expected a number") from None
     return metrics
 
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from desim.cli.options import JsonFlag, listed_agents
+from desim import plugins
+from desim.cli.options import JsonFlag, listed
 from desim.cli.output import print_json, print_table, print_text
 from desim.exceptions import InvalidConfiguration
 from desim.notes import progress
@@ -60,7 +61,9 @@ class Adversary:
 
     def execute(self) -> int:
         """Search, write and print."""
-        agents, rivals = (listed_agents(self.problem, names) for names in (self.agents, self.against))
+        agents, rivals = (
+            [plugins.full_name(self.problem, name) for name in listed(names)] for names in (self.agents, self.against)
+        )
         pairs = [pair for pair in product(agents, rivals) if pair[0] != pair[1]]
         if not pairs:
             raise InvalidConfiguration(

@@ -31,7 +31,6 @@ COMMANDS = {
     "train": ("desim.cli.train", "Train"),
     "tune": ("desim.cli.train", "Tune"),
     "adversary": ("desim.cli.adversary", "Adversary"),
-    "fidelity": ("desim.cli.fidelity", "Fidelity"),
     "reproduce": ("desim.cli.reproduce", "Reproduce"),
     "fetch": ("desim.cli.fetch", "Fetch"),
     "convert": ("desim.cli.convert", "Convert"),
@@ -39,7 +38,7 @@ COMMANDS = {
     "demo": ("desim.cli.demo", "Demo"),
 }
 #: Commands whose options depend on the problem.
-BY_PROBLEM = ("run", "compare", "fidelity", "train", "tune")
+BY_PROBLEM = ("run", "compare", "train", "tune")
 DESCRIPTION = """Discrete-event simulation of cluster scheduling.
 
 Examples:
@@ -53,7 +52,7 @@ Examples:
   desim tune batch --quick --out search                     search for the best training settings
   desim compare batch --agents split-window:quick/split-window-16-16,backfilling-sjf
   desim adversary dag --agents heft --against cpop          find instances on which an agent does worst
-  desim fidelity batch --trace KTH.swf --agents fcfs,easy   compare simulated with recorded waiting times
+  desim compare batch --trace KTH.swf --agents fcfs,easy --recorded-waits --metric wait_near
   desim plot easy --out figures                             draw figures of stored runs
   desim view easy                                           write an interactive page of stored runs
   desim reproduce lachesis --quick                          reproduce a paper's tables and figures, with a report

@@ -21,7 +21,8 @@ from desim.plotting.files import FigureFormat
 from desim.provenance import command_line
 from desim.scenario import ProblemInstance
 from desim.sweep import Run, SweepInterrupted
-from desim.sweep.study import ComparisonPlan, ComparisonResult, StudyOptions
+from desim.sweep.comparison import Comparison
+from desim.sweep.study import ComparisonPlan, StudyOptions
 from desim.sweep.tables import as_text
 
 __all__ = ["Compare", "print_warnings"]
@@ -75,7 +76,7 @@ class Compare(StudyOptions):
             _print(found)
         return print_warnings(found)
 
-    def compared(self) -> ComparisonResult | None:
+    def compared(self) -> Comparison | None:
         """Simulate, compare, write; return None after an interruption, which is reported."""
         problem, names = problem_of(self), listed(self.agents)
         if not names:
@@ -95,12 +96,12 @@ class Compare(StudyOptions):
             return None
 
 
-def print_warnings(found: ComparisonResult) -> int:
+def print_warnings(found: Comparison) -> int:
     """Print what is wrong with a comparison on standard error, and return the exit status.
 
     Parameters
     ----------
-    found : ComparisonResult
+    found : Comparison
         Result of the comparison.
 
     Returns
@@ -127,11 +128,11 @@ def _print_workload(instance: ProblemInstance, runs: Sequence[Run]) -> None:
         print_repairs(instance.report.as_dict())
 
 
-def _print(found: ComparisonResult) -> None:
-    reused = sum(summary.reused for summary in found.summaries)
-    checked = [one.validation["valid"] for one in found.summaries if one.validation["valid"] is not None]
-    print(as_text(found.comparison, console(sys.stdout)), end="")  # noqa: T201
+def _print(found: Comparison) -> None:
+    reused = sum(run.reused for run in found.all_runs)
+    checked = [run.validation["valid"] for run in found.all_runs if run.validation["valid"] is not None]
+    print(as_text(found, console(sys.stdout)), end="")  # noqa: T201
     valid = f"{sum(checked)} valid" if checked else "not checked"
-    print_text(f"{how_many(len(found.summaries), 'run')}, {reused} of them from the store; {valid}")
+    print_text(f"{how_many(len(found.all_runs), 'run')}, {reused} of them from the store; {valid}")
     for path in found.files:
         print_text(f"written: {path}")

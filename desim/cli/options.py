@@ -10,12 +10,11 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
-from desim import plugins
 from desim.exceptions import InvalidConfiguration
 from desim.problem import kinds
 from desim.scenario import system_of
 
-__all__ = ["JsonFlag", "command_with_options", "listed", "listed_agents", "named_as_given", "problem_of"]
+__all__ = ["JsonFlag", "command_with_options", "listed", "named_as_given", "problem_of"]
 
 JsonFlag = Annotated[bool, arg(name="json")]
 
@@ -23,11 +22,6 @@ JsonFlag = Annotated[bool, arg(name="json")]
 def listed(text: str) -> list[str]:
     """Return the names in a comma-separated list."""
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def listed_agents(problem: str, text: str) -> list[str]:
-    """Return the full names of the agents in a comma-separated list."""
-    return [plugins.full_name(problem, name) for name in listed(text)]
 
 
 def problem_of(command: Any) -> str:

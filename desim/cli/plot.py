@@ -61,8 +61,7 @@ class Plot:
         asked = None if self.kind is None else listed(self.kind)
         look: Any = {"file_format": self.format, "window": window, "style": self.style}
         if is_comparison(self.directories):
-            comparison, summaries, _ = load_comparison(self.directories[0])
-            paths = draw_comparison(comparison, summaries, out, kinds=asked, **look)
+            paths = draw_comparison(load_comparison(self.directories[0]), out, kinds=asked, **look)
         else:
             results = load_named(self.directories)
             kind = kind_of(next(iter(results.values())))

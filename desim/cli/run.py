@@ -24,7 +24,7 @@ from desim.plotting.files import FigureFormat, draw_figures
 from desim.problem import ProblemDescriptor
 from desim.provenance import keep
 from desim.result import Result
-from desim.scenario import ProblemInstance, Scenario, measure, replay, system_of
+from desim.scenario import ProblemInstance, checked, metrics_of, replay, system_of
 
 __all__ = ["Run", "print_metrics", "print_repairs"]
 
@@ -81,13 +81,14 @@ class Run:
             clear_result(self.out, force=self.force)
         with TemporaryDirectory(prefix="desim-") as elsewhere:  # long records that the user does not keep
             out = Path(elsewhere, "run") if self.out is None and instance.is_streamed else self.out
-            return self._perform(Scenario(problem, agent, options), instance, made, out)
+            return self._perform(agent, instance, made, out)
 
-    def _perform(self, scenario: Scenario, instance: ProblemInstance, agent: Agent, out: Path | None) -> int:
-        begin = time.perf_counter()
-        steps = instance.steps
-        with progress(scenario.agent, steps.total if steps else None, steps.unit if steps else "steps") as listen:
-            result = replay(scenario, instance, out=out, listen=listen, agent=agent)
+    def _perform(self, name: str, instance: ProblemInstance, agent: Agent, out: Path | None) -> int:
+        problem, begin = problem_of(self), time.perf_counter()
+        options: Any = getattr(self, "options", None)
+        seed, steps = system_of(problem).seed_of(options), instance.steps
+        with progress(name, steps.total if steps else None, steps.unit if steps else "steps") as listen:
+            result = replay(instance, agent, seed, out=out, listen=listen)
         seconds = time.perf_counter() - begin
         if remarks := getattr(agent, "remarks", None):
             print_note(f"desim: {remarks()}")
@@ -98,41 +99,40 @@ class Run:
             print_note(f"desim: interrupted at {result.info['end_time']:.10g} {unit} of simulated time; {where}")
         if result.info["status"] == "stalled":
             print_note(f"desim: stalled: {result.info['stalled']}")
-        found = measure(result, scenario, instance)
+        metrics, (validation, words) = metrics_of(result, problem, options), checked(result, instance)
         if self.as_json:
-            names = {"problem": scenario.problem, "agent": scenario.agent}
             print_json(
                 {
                     "run": result.info,
                     "workload": {"name": instance.name, **instance.facts, "repairs": repairs},
-                    "options": names | asdict(scenario.options),
-                    "metrics": found.metrics,
-                    "validation": found.validation,
+                    "options": {"problem": problem, "agent": name} | asdict(options),
+                    "metrics": metrics,
+                    "validation": validation,
                     "records": self.out,
                     "seconds": seconds,
                 }
             )
         else:
-            _print_run(result, scenario, instance, seconds)
-            print_metrics(found.metrics, instance.kind)
-            print_text(found.words, "bold red" if found.validation["valid"] is False else "")
+            _print_run(result, seed, instance, seconds)
+            print_metrics(metrics, instance.kind)
+            print_text(words, "bold red" if validation["valid"] is False else "")
             if self.out is not None:
                 print_text(f"records: {self.out}")
         if self.out is not None and self.style is not None:
             look: Any = {"style": self.style, "file_format": self.format}
-            for path in draw_figures({scenario.agent: result}, self.out / "figures", instance.kind, **look):
+            for path in draw_figures({name: result}, self.out / "figures", instance.kind, **look):
                 print_note(f"written: {path}")
         if self.out is not None:
             data = {"data": instance.facts["citation"]} if "citation" in instance.facts else {}
-            keep(self.out, {"workload": instance.name, "agent": scenario.agent} | data | asdict(scenario.options))
-        return 0 if found.validation["valid"] is not False and result.info["status"] == "complete" else 1
+            keep(self.out, {"workload": instance.name, "agent": name} | data | asdict(options))
+        return 0 if validation["valid"] is not False and result.info["status"] == "complete" else 1
 
 
-def _print_run(result: Result, scenario: Scenario, instance: ProblemInstance, seconds: float) -> None:
+def _print_run(result: Result, seed: int, instance: ProblemInstance, seconds: float) -> None:
     from desim.formatting import format_value
 
     info, unit = result.info, instance.kind.time_unit
-    source = f"{instance.name}, seed {scenario.seed}" if instance.is_drawn else instance.name
+    source = f"{instance.name}, seed {seed}" if instance.is_drawn else instance.name
     end = f"{info['status']} at {info['end_time']:,.10g} {unit}, simulated in {seconds:.2f} s"
     print_text(f"{info['agent']} on {instance.place}, {source}: {end}")
     if instance.report is not None:

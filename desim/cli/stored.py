@@ -11,7 +11,8 @@ from typing import Any
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.problem import kind_of
 from desim.result import Result
-from desim.sweep.comparison import Comparison, RunSummary, compare_runs
+from desim.sweep import Run
+from desim.sweep.comparison import Comparison, compare_runs
 
 __all__ = ["is_comparison", "load_comparison", "load_named"]
 
@@ -63,8 +64,8 @@ def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
     raise InvalidConfiguration("a result is given twice")
 
 
-def load_comparison(directory: Path) -> tuple[Comparison, list[RunSummary], dict[str, Any]]:
-    """Return a comparison from its stored files, with the summaries of its runs and the content of its file.
+def load_comparison(directory: Path) -> Comparison:
+    """Return a comparison from its stored files.
 
     Parameters
     ----------
@@ -73,8 +74,8 @@ def load_comparison(directory: Path) -> tuple[Comparison, list[RunSummary], dict
 
     Returns
     -------
-    (Comparison, list of RunSummary, dict)
-        Comparison, runs, and content of ``comparison.json``.
+    Comparison
+        The comparison, as it was when its file was written.
 
     Raises
     ------
@@ -82,22 +83,20 @@ def load_comparison(directory: Path) -> tuple[Comparison, list[RunSummary], dict
         If the files are not readable.
     """
     described = _read(directory / COMPARISON)
-    summaries = [
-        RunSummary(
+    runs = [
+        Run(
+            described["workload"]["name"],
             run["agent"],
             run["seed"],
-            {name: float("nan") if value is None else value for name, value in run["metrics"].items()},
-            {"valid": run["valid"], "violations": run["violations"], "counts": {}},
-            run["workload"],
+            run | {"validation": {"valid": run["valid"], "violations": run["violations"], "counts": {}}},
             _records(directory, run["records"]),
-            window=tuple(run.get("window", ())),
+            run["reused"],
         )
         for run in described["runs"]
     ]
-    kind = kind_of(summaries[0].load())
     chosen = {name: described["options"].get(name) for name in ("metric", "better")}
-    found = compare_runs(summaries, described["baseline"], kind, interval=described["interval"], **chosen)
-    return found, summaries, described
+    same = {name: described.get(name) for name in ("interval", "workload", "options", "command")}
+    return compare_runs(runs, described["baseline"], kind_of(runs[0].load()), **chosen, **same)
 
 
 def is_comparison(directories: Sequence[Path]) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from desim.cli.compare import Compare, print_warnings
 from desim.cli.output import print_json, print_table, print_text
+from desim.formatting import heading
 from desim.notes import print_note
 from desim.plotting.files import FigureFormat, write_figures
-from desim.records import make_directory, write_atomically
-from desim.sweep.comparison import Comparison
+from desim.records import make_directory
+from desim.sweep.comparison import Comparison, write_csv
 from desim.sweep.options import options_in
-from desim.sweep.study import ComparisonResult
 from desim.sweep.study_file import write_study
-from desim.sweep.tables import cell, heading
+from desim.sweep.tables import cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +96,7 @@ class Swept:
 
     def execute(self) -> int:
         """Run all comparisons, print and write the results; return 1 if one failed or was interrupted."""
-        found: list[tuple[Point, ComparisonResult]] = []
+        found: list[tuple[Point, Comparison]] = []
         first = self.points[0][1]
         for point, command in self.points:
             if not first.as_json:
@@ -109,24 +106,23 @@ class Swept:
             if compared is None:
                 return 1
             found.append((point, compared))
-        comparisons = [(point, compared.comparison) for point, compared in found]
-        files = [] if first.out is None else write_sweep(comparisons, first.out, first.style, first.format)
+        files = [] if first.out is None else write_sweep(found, first.out, first.style, first.format)
         if first.out is not None:
             files.append(write_study(_study_of(found), first.out))
         if first.as_json:
             print_json([{"values": point.values, **compared.described} for point, compared in found])
         else:
-            _print_sweep(comparisons)
+            _print_sweep(found)
             for path in files:
                 print_text(f"written: {path}")
         statuses = [print_warnings(compared) for _, compared in found]
         return max(statuses)
 
 
-def _study_of(found: Sequence[tuple[Point, ComparisonResult]]) -> dict[str, Any]:
+def _study_of(found: Sequence[tuple[Point, Comparison]]) -> dict[str, Any]:
     """Return the options of all comparisons, with all values of those that are swept."""
     names = [name.replace("-", "_") for name in found[0][0].values]
-    return found[0][1].study | {name: list(dict.fromkeys(one.study[name] for _, one in found)) for name in names}
+    return {**found[0][1].study} | {name: list(dict.fromkeys(one.study[name] for _, one in found)) for name in names}
 
 
 def _metric(comparisons: Sequence[tuple[Point, Comparison]]) -> str:
@@ -146,7 +142,7 @@ def _print_sweep(comparisons: Sequence[tuple[Point, Comparison]]) -> None:
         [agent, *(cell(one, name, agent) if agent in one.means else "failed" for _, one in comparisons)]
         for agent in _agents(comparisons)
     ]
-    count, title = len(comparison.seeds), heading(comparison, name)
+    count, title = len(comparison.seeds), heading(name, comparison.kind)
     title += f": means over {count} {comparison.pair}s; * best" if count > 1 else ""
     print_table(heads, rows, title=title)
 
@@ -180,18 +176,15 @@ def write_sweep(
     RecordError
         If a file cannot be written.
     """
+    import polars as pl
+
     make_directory(directory)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    options = list(comparisons[0][0].values)
-    writer.writerow([*options, "agent", "metric", "seeds", "mean", "low", "high"])
-    for point, comparison in comparisons:
-        for agent, means in comparison.means.items():
-            for name, found in means.items():
-                numbers = [repr(float(number)) if math.isfinite(number) else "" for number in found[:3]]
-                writer.writerow([*point.values.values(), agent, name, len(comparison.seeds), *numbers])
-    path = directory / "sweep.csv"
-    write_atomically(path, lambda draft: draft.write_text(text.getvalue()))
+    columns = ["agent", "metric", "seeds", "mean", "low", "high"]
+    table = pl.concat(
+        comparison.table.select(*(pl.lit(value).alias(name) for name, value in point.values.items()), *columns)
+        for point, comparison in comparisons
+    )
+    path = write_csv(table, directory / "sweep.csv")
     figures = {} if (draw := _drawing(comparisons)) is None else {"sweep": draw}
     return [path, *write_figures(figures, directory, style=style, file_format=file_format)]
 
@@ -211,7 +204,7 @@ def _drawing(comparisons: Sequence[tuple[Point, Comparison]]) -> Callable[[], Ax
     name = _metric(comparisons)
     samples: dict[str, dict[float, list[float]]] = {}
     for place, (_, comparison) in zip(places, comparisons, strict=True):
-        for agent, runs in comparison.metrics.items():
-            samples.setdefault(agent, {})[place] = [run[name] for run in runs]
-    ylabel = heading(comparisons[0][1], name)
+        for agent, row in comparison.metrics.items():
+            samples.setdefault(agent, {})[place] = row[name]
+    ylabel = heading(name, comparisons[0][1].kind)
     return partial(metric_lines, samples, xlabel=option.replace("-", " "), ylabel=ylabel)

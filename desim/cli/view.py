@@ -52,7 +52,7 @@ class View:
             raise InvalidConfiguration("--seed is only for a comparison, but the directories are single runs")
         if self.out is not None:
             make_directory(out.parent)
-        page = write_comparison(*load_comparison(first), out, seed=self.seed) if compared else self._runs(out)
+        page = write_comparison(load_comparison(first), out, seed=self.seed) if compared else self._runs(out)
         print_text(str(page))
         return 0
 

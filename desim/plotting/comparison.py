@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 
     from desim.result import Result
     from desim.statistics import PerformanceProfile, Ranking
-    from desim.sweep.comparison import Comparison, RunSummary
-    from desim.sweep.study import ComparisonResult
+    from desim.sweep.comparison import Comparison
 
 __all__ = [
     "compare_metrics",
@@ -64,7 +63,6 @@ __all__ = [
     "mean_curves",
     "metric_lines",
     "performance_profiles",
-    "runs_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -612,12 +610,12 @@ def mean_curves(
     return panels
 
 
-def comparison_figures(found: ComparisonResult) -> dict[str, list[Axes]]:
+def comparison_figures(found: Comparison) -> dict[str, list[Axes]]:
     """Draw a comparison of agents.
 
     Parameters
     ----------
-    found : ComparisonResult
+    found : Comparison
         Comparison, as :func:`desim.compare` returns it.
 
     Returns
@@ -626,30 +624,17 @@ def comparison_figures(found: ComparisonResult) -> dict[str, list[Axes]]:
         Figures by name: ``metrics``; ``ranks`` and ``profiles`` if available; ``distribution`` and ``over-time`` if the
         runs were stored.
     """
-    drawn = {name: draw() for name, draw in figures_of(found.comparison, runs_of(found.summaries)).items()}
+    drawn = {name: draw() for name, draw in figures_of(found).items()}
     return {name: axes if isinstance(axes, list) else [axes] for name, axes in drawn.items()}
 
 
-def runs_of(summaries: Sequence[RunSummary]) -> dict[str, list[Result]]:
-    """Return the runs that were stored, by agent."""
-    runs: dict[str, list[Result]] = {}
-    for one in summaries:
-        if one.directory is not None:
-            runs.setdefault(one.agent, []).append(one.load())
-    return runs
-
-
-def figures_of(
-    comparison: Comparison, runs: Mapping[str, Sequence[Result]]
-) -> dict[str, Callable[[], Axes | list[Axes]]]:
+def figures_of(comparison: Comparison) -> dict[str, Callable[[], Axes | list[Axes]]]:
     """Return the figures of a comparison by name, as functions that draw them in the style that then holds.
 
     Parameters
     ----------
     comparison : Comparison
-        Means, ranks and profiles.
-    runs : mapping of str to sequence of Result
-        Runs by agent; without them there are no distributions and curves.
+        The comparison; unless its runs were stored, there are no distributions and curves.
 
     Returns
     -------
@@ -657,14 +642,14 @@ def figures_of(
         ``metrics``; ``ranks`` and ``profiles`` if the comparison has them; ``distribution`` if jobs have a value to
         show, such as their waiting times; ``over-time`` if there are curves, and several runs per agent.
     """
-    kind = comparison.kind
+    kind, runs = comparison.kind, comparison.results
     colors = {name: style.color for name, style in line_styles(comparison.means).items()}
     ends = {
         agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
     }
     options: Any = {"problem": kind, "unfinished": comparison.unfinished, "intervals": ends}
     found: dict[str, Callable[[], Axes | list[Axes]]] = {
-        "metrics": partial(compare_metrics, comparison.table, **options)
+        "metrics": partial(compare_metrics, comparison.mean_table, **options)
     }
     if comparison.ranking is not None:
         found["ranks"] = partial(critical_differences, comparison.ranking, colors=colors)

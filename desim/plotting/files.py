@@ -14,7 +14,7 @@ from desim.notes import print_note
 from desim.problem import ProblemDescriptor
 from desim.records import make_directory, write_atomically
 from desim.result import Result
-from desim.sweep.comparison import Comparison, RunSummary
+from desim.sweep.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,7 +171,6 @@ def write_figures(
 
 def draw_comparison(
     comparison: Comparison,
-    summaries: Sequence[RunSummary],
     directory: Path,
     *,
     kinds: Sequence[str] | None = None,
@@ -184,9 +183,7 @@ def draw_comparison(
     Parameters
     ----------
     comparison : Comparison
-        Means, tests and ranks.
-    summaries : sequence of RunSummary
-        Summaries of the runs, with the directories of their records.
+        Comparison whose runs were stored.
     directory : Path
         Directory for the files; files of the same name are replaced.
     kinds : sequence of str, optional
@@ -203,12 +200,12 @@ def draw_comparison(
     list of Path
         Paths of the files.
     """
-    from desim.plotting.comparison import figures_of, runs_of
+    from desim.plotting.comparison import figures_of
 
-    own = figures_of(comparison, runs_of(summaries))
+    own = figures_of(comparison)
     chosen = chosen_kinds(kinds, comparison.kind, own)
     look: Any = {"style": style, "file_format": file_format}
-    first = {one.agent: one.load() for one in summaries if one.seed == comparison.seeds[0]}
+    first = {agent: runs[0] for agent, runs in comparison.results.items()}
     asked = None if kinds is None else [name for name in chosen if name not in own]
     drawn = write_figures(
         {name: own[name] for name in chosen if name in own}, directory, must=kinds is not None, **look

@@ -6,15 +6,18 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import how_many
 from desim.problem import Better, ProblemDescriptor
 from desim.records import write_atomically
 from desim.result import Result
@@ -30,18 +33,19 @@ from desim.statistics import (
     performance_profile,
     rank_agents,
 )
+from desim.sweep.runner import Run
+from desim.sweep.workers import Failed
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = [
     "LEVEL",
     "Comparison",
     "Criterion",
     "IntervalKind",
-    "RunSummary",
     "check_criterion",
     "compare_runs",
-    "dependence",
-    "document",
-    "rows_of",
     "smallest_p_value",
     "write_csv",
 ]
@@ -53,50 +57,6 @@ LEVEL = 0.95
 FEWEST_RANKED = 3
 #: Minimum number of windows for a correlation of neighbours.
 FEWEST_CORRELATED = 10
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """Summary of a run for comparisons.
-
-    Attributes
-    ----------
-    agent : str
-        Name of the agent.
-    seed : int
-        Seed of workload and agent, or number of the window.
-    metrics : dict of str to float
-        Metrics by name.
-    validation : dict
-        Outcome of the validation, with ``valid``, ``counts`` and ``violations``.
-    workload : str
-        Digest of the data that do not depend on the agent; empty if unknown.
-    directory : Path or None
-        Directory of the records, if they were stored.
-    reused : bool
-        Whether the run was stored before.
-    stalled : str
-        Reason why the run stalled; empty if it did not.
-    window : tuple of float
-        Number of the window of a log, begin of its warm-up, start and end of the measured interval, and end of its
-        cool-down, as far as known; empty if the run is of no window.
-    """
-
-    agent: str
-    seed: int
-    metrics: dict[str, float]
-    validation: dict[str, Any]
-    workload: str = ""
-    directory: Path | None = None
-    reused: bool = False
-    stalled: str = ""
-    window: tuple[float, ...] = ()
-
-    def load(self) -> Result:
-        """Return the stored run; raise InvalidConfiguration if its records were not stored."""
-        if self.directory is None:
-            raise InvalidConfiguration(f"{self.agent}, seed {self.seed}: the records were not stored")
-        return Result.load(self.directory)
 
 
 @dataclass(frozen=True)
@@ -115,102 +75,409 @@ class Criterion:
     better: Better
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """Comparison of several agents over the same seeds, or over the same windows.
+    """Comparison of several agents over the same seeds or windows; shows its tables in a notebook and when printed.
 
     Attributes
     ----------
+    all_runs : tuple of Run
+        Runs of every agent without failed runs, on the same seeds or windows.
     baseline : str
         Agent that the others are compared with.
-    seeds : list of int
-        Seeds, or numbers of the windows, in the order of the metrics.
     kind : ProblemDescriptor
         Kind of problem, with the descriptions of the metrics.
-    metrics : dict of str to list of dict
-        Metrics of each agent's runs, one dictionary per seed.
-    means : dict of str to dict of str to Interval
-        Means over the seeds, by agent and metric.
-    differences : dict of str to dict of str to Interval
-        Means of agent minus baseline, paired by seed, by agent (without the baseline) and metric.
-    interval : {"t", "bootstrap"}
-        Method for the intervals.
-    shown : tuple of str
-        Names of the metrics in the tables.
-    tests : dict of str to dict of str to PairedTest
-        Wilcoxon's tests against the baseline, adjusted for the number of agents, by metric of the tables and agent.
     criterion : Criterion or None
         Criterion for ranking; None if neither lower nor higher values of the metric are better.
-    ranking : Ranking or None
-        Ranking of at least three agents over at least three seeds.
-    profile : PerformanceProfile or None
-        Performance profiles of costs > 0: the values, or their reciprocals if higher is better.
-    left_out : dict of str to str
-        Agents that are not ranked, with the reason.
-    unequal : list of str
-        Sentences about agents that did not have the same workload.
-    windows : tuple of tuple of float
-        Windows as in the summaries, in the order of the metrics; empty if seeds are compared.
+    interval : {"t", "bootstrap"}
+        Method for the intervals.
+    failed : mapping of str to sequence of Failed
+        Failed runs by agent.
+    workload, options : mapping
+        Workload, and options of the comparison, as plain values.
+    command : str or None
+        Command line that produced the comparison.
+    study : mapping
+        Options that repeat the comparison, the content of ``study.toml``; empty if problem, agents or metrics are given
+        as Python objects.
+    files : tuple of Path
+        Paths of the files written.
     """
 
+    all_runs: tuple[Run, ...]
     baseline: str
-    seeds: list[int]
     kind: ProblemDescriptor
-    metrics: dict[str, list[dict[str, float]]]
-    means: dict[str, dict[str, Interval]]
-    differences: dict[str, dict[str, Interval]]
-    interval: IntervalKind
-    shown: tuple[str, ...]
-    tests: dict[str, dict[str, PairedTest]] = field(default_factory=dict)
     criterion: Criterion | None = None
-    ranking: Ranking | None = None
-    profile: PerformanceProfile | None = None
-    left_out: dict[str, str] = field(default_factory=dict)
-    unequal: list[str] = field(default_factory=list)
-    windows: tuple[tuple[float, ...], ...] = ()
+    interval: IntervalKind = "t"
+    failed: Mapping[str, Sequence[Failed[Run]]] = field(default_factory=dict)
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    command: str | None = None
+    study: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return a line with the agents and the best of them."""
+        by = "" if self.criterion is None else f", best by {self.criterion.metric}: {self.best}"
+        count = how_many(len(self.seeds), self.pair)
+        return f"Comparison({self.kind.name}: {', '.join(self.means)}; {count}{by})"
+
+    def __str__(self) -> str:
+        """Return the tables as text, as the command line prints them."""
+        from desim.sweep.tables import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return the tables and the main results in sentences, for notebooks."""
+        from desim.sweep.tables import as_html
+
+        return as_html(self)
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        """Seeds, or numbers of the windows, in the order of the metrics."""
+        return list(dict.fromkeys(run.seed for run in self.all_runs))
+
+    @cached_property
+    def windows(self) -> tuple[tuple[float, ...], ...]:
+        """Windows as the runs name them, in the order of the metrics; empty if seeds are compared."""
+        return tuple(run.window for run in self.all_runs if run.policy == self.baseline and run.window)
 
     @property
     def pair(self) -> str:
         """What the runs of all agents have in common: ``"seed"`` or ``"window"``."""
         return "window" if self.windows else "seed"
 
+    @cached_property
+    def metrics(self) -> dict[str, dict[str, list[float]]]:
+        """Values by agent and metric, one per seed or window."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for run in self.all_runs:
+            for name in self.all_runs[0].metrics:
+                found.setdefault(run.policy, {}).setdefault(name, []).append(run.metrics[name])
+        return found
+
+    @cached_property
+    def means(self) -> dict[str, dict[str, Interval]]:
+        """Means over the seeds or windows, by agent and metric."""
+        return {agent: {name: self._interval(row[name]) for name in row} for agent, row in self.metrics.items()}
+
+    @cached_property
+    def differences(self) -> dict[str, dict[str, Interval]]:
+        """Means of agent minus baseline, paired by seed or window, by agent (without the baseline) and metric."""
+        base = self.metrics[self.baseline]
+        return {
+            agent: {name: self._interval(np.subtract(row[name], base[name])) for name in row}
+            for agent, row in self.metrics.items()
+            if agent != self.baseline
+        }
+
+    def _interval(self, values: ArrayLike) -> Interval:
+        """Return a mean with its interval; NaN ends if the mean is NaN."""
+        sample = np.asarray(values, dtype=np.float64)
+        if self.interval == "bootstrap" and len(sample) > 1 and np.isfinite(sample).all():
+            return bootstrap_interval(sample, np.random.default_rng(0), level=LEVEL)
+        with np.errstate(invalid="ignore"):  # infinite values
+            found: Estimate = mean_interval(sample, level=LEVEL)
+        return Interval(found.mean, found.low, found.high, LEVEL)
+
+    @cached_property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the metrics in the tables."""
+        names = list(self.all_runs[0].metrics)
+        shown = [name for name in self.kind.metrics.headline if name in names] or names[:5]
+        own = [] if self.criterion is None or self.criterion.metric in shown else [self.criterion.metric]
+        return (*own, *shown)
+
+    @cached_property
+    def tests(self) -> dict[str, dict[str, PairedTest]]:
+        """Wilcoxon's tests against the baseline, adjusted for the number of agents, by metric of the tables and agent.
+
+        Agents with a value that is NaN are left out.
+        """
+        found: dict[str, dict[str, PairedTest]] = {}
+        for name in self.shown:
+            usable = {agent: row[name] for agent, row in self.metrics.items() if np.isfinite(row[name]).all()}
+            can = self.baseline in usable and len(usable) > 1 and len(self.seeds) > 1
+            found[name] = {test.agents[0]: test for test in paired_tests(usable, self.baseline)} if can else {}
+        return found
+
     @property
     def unfinished(self) -> list[str]:
         """Agents with a run that left jobs unfinished which the metrics do not cover."""
         counts = self.kind.words.left_behind.values()
-        return [agent for agent, runs in self.metrics.items() if any(run[name] for run in runs for name in counts)]
+        return [agent for agent, row in self.metrics.items() if any(any(row[name]) for name in counts)]
+
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """Agents that are not ranked, with the reason."""
+        if self.criterion is None:
+            return {}
+        name, unfinished = self.criterion.metric, self.unfinished
+        misses = bool(unfinished) and name.startswith(self.kind.words.of_finished_jobs)
+        return {
+            agent: "left jobs unfinished" if misses and agent in unfinished else f"has no {name} for some {self.pair}"
+            for agent, row in self.metrics.items()
+            if (misses and agent in unfinished) or not np.isfinite(row[name]).all()
+        }
+
+    def _ranked(self, least: int) -> dict[str, list[float]]:
+        """Return the values of all ranked agents by the criterion; empty if there are fewer agents."""
+        by = self.criterion
+        found = {} if by is None else {a: row[by.metric] for a, row in self.metrics.items() if a not in self.left_out}
+        return found if len(found) >= least else {}
+
+    @cached_property
+    def ranking(self) -> Ranking | None:
+        """Ranking of at least three agents over at least three seeds or windows."""
+        if self.criterion is None or len(self.seeds) < FEWEST_RANKED or not (ranked := self._ranked(3)):
+            return None
+        return rank_agents(ranked, better=self.criterion.better, level=LEVEL)
+
+    @cached_property
+    def profile(self) -> PerformanceProfile | None:
+        """Performance profiles of costs > 0: the values, or their reciprocals if higher is better."""
+        ranked = self._ranked(2)
+        if self.criterion is None or len(self.seeds) < 2 or not ranked or min(map(min, ranked.values())) <= 0:
+            return None
+        is_gain = self.criterion.better == "higher"
+        return performance_profile({agent: np.reciprocal(row) if is_gain else row for agent, row in ranked.items()})
 
     @property
-    def table(self) -> dict[str, dict[str, float]]:
+    def best(self) -> str | None:
+        """Agent with the best mean of the ranking metric; None if there is none."""
+        if self.criterion is None:
+            return None
+        means = {agent: self.means[agent][self.criterion.metric].value for agent in self._ranked(1)}
+        return (min if self.criterion.better == "lower" else max)(means, key=lambda agent: means[agent], default=None)
+
+    @property
+    def mean_table(self) -> dict[str, dict[str, float]]:
         """Means without intervals, by agent and metric."""
         return {agent: {name: item.value for name, item in row.items()} for agent, row in self.means.items()}
 
+    @cached_property
+    def unequal(self) -> list[str]:
+        """Sentences on the agents that did not have the workload of the baseline, seed by seed."""
+        theirs = {one.seed: one.workload for one in self.all_runs if one.policy == self.baseline}
+        others: dict[int, list[str]] = {}
+        for one in self.all_runs:
+            if one.workload != theirs[one.seed]:
+                others.setdefault(one.seed, []).append(one.policy)
+        return [
+            f"{self.pair} {seed}: workload differs from that of {self.baseline}: {', '.join(agents)}"
+            for seed, agents in others.items()
+        ]
+
+    @cached_property
+    def dependence(self) -> str:
+        """How far the windows depend on each other.
+
+        A sentence on neighbouring windows that overlap, touch, or share simulated jobs, with the correlations of their
+        differences from the baseline; empty if all windows are apart, or their places are unknown.
+        """
+        order = sorted(range(len(self.windows)), key=lambda at: self.windows[at])
+        pairs = list(pairwise(self.windows[at] for at in order if len(self.windows[at]) > 1))
+        counts = {
+            "overlap": sum(after[2] < before[3] for before, after in pairs),
+            "touch": sum(after[2] == before[3] for before, after in pairs),
+            "share jobs of warm-up or cool-down": sum(
+                after[2] > before[3] and after[1] < before[4] for before, after in pairs
+            ),
+        }
+        told = [f"{count} {what}" for what, count in counts.items() if count]
+        if not told:
+            return ""
+        text = (
+            f"Of {len(pairs)} pairs of neighbouring windows, {', '.join(told)}: these windows depend on each other, "
+            "and intervals and p-values take them as independent."
+        )
+        found, name = [], self.shown[0] if self.criterion is None else self.criterion.metric
+        for agent in self.differences if len(order) >= FEWEST_CORRELATED else ():
+            values = np.subtract(self.metrics[agent][name], self.metrics[self.baseline][name])[order]
+            if np.isfinite(values).all() and np.ptp(values[1:]) and np.ptp(values[:-1]):
+                found.append(f"{agent} {np.corrcoef(values[1:], values[:-1])[0, 1]:+.2f}")
+        return f"{text} Correlation of the differences of neighbours in {name}: {', '.join(found)}." if found else text
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """Table with a row per agent and metric: mean, interval, difference from the baseline, tests and rank."""
+        import polars as pl
+
+        ranks = {} if self.ranking is None else self.ranking.mean_ranks
+        rows: list[list[Any]] = []
+        for agent, means in self.means.items():
+            for name, found in means.items():
+                difference = self.differences.get(agent, {}).get(name, (None,) * 3)
+                test = self.tests.get(name, {}).get(agent)
+                is_ranked = self.criterion is not None and self.criterion.metric == name
+                numbers = [*found[:3], *difference[:3], *((test.p_value, test.adjusted) if test else (None, None))]
+                numbers.append(ranks.get(agent) if is_ranked else None)
+                rows.append([agent, name, len(self.seeds), *(None if one != one else one for one in numbers)])  # noqa: PLR0124  # NaN
+        ends = ("mean", "low", "high")
+        heads = [*ends, *(f"difference_{end}" for end in ends), "p_value", "p_value_adjusted", "mean_rank"]
+        schema: dict[str, Any] = {"agent": pl.String, "metric": pl.String, "seeds": pl.Int64}
+        return pl.DataFrame(rows, schema=schema | dict.fromkeys(heads, pl.Float64), orient="row")
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """Table with a row per run: agent, seed or window, whether it is valid, and its metrics."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                {"agent": one.policy, self.pair: one.seed, "valid": one.validation["valid"], **one.metrics}
+                for one in self.all_runs
+            ]
+        )
+
+    @cached_property
+    def results(self) -> dict[str, list[Result]]:
+        """Results of the runs that were stored, by agent."""
+        found: dict[str, list[Result]] = {}
+        for one in self.all_runs:
+            if one.records is not None:
+                found.setdefault(one.policy, []).append(one.load())
+        return found
+
+    @property
+    def issues(self) -> tuple[str, ...]:
+        """Problems with runs, one sentence each: invalid, stalled or failed runs."""
+        found, pair = list(self.unequal), self.pair
+        for one in self.all_runs:
+            if one.stalled:
+                found.append(f"{one.policy}, {pair} {one.seed}: stalled: {one.stalled}")
+        for one in self.all_runs:
+            if one.validation["valid"] is False:
+                found.append(f"{one.policy}, {pair} {one.seed}: invalid: {', '.join(one.validation['counts'])}")
+        for agent, runs in self.failed.items():
+            seeds = ", ".join(str(one.task.seed) for one in runs)
+            found.append(f"{agent} failed and is left out ({pair} {seeds}): {runs[0].kind}: {runs[0].message}")
+        if self.failed:
+            found.append(f"compared with {self.baseline}: the other agents without failures")
+        return tuple(found)
+
+    @property
+    def status(self) -> int:
+        """Exit status: 0 if all runs are valid and none failed, otherwise 1."""
+        return int(bool(self.failed) or any(one.validation["valid"] is False for one in self.all_runs))
+
+    def result(self, agent: str, seed: int | None = None) -> Result:
+        """Return the result of a stored run.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+        seed : int, optional
+            Seed of the run, or number of its window; default: the first.
+
+        Returns
+        -------
+        Result
+            Result of the run, whose tables are read on first use.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is no such run, or runs were not stored because ``out`` was not given.
+        """
+        wanted = self.seeds[0] if seed is None else seed
+        for run in self.all_runs:
+            if (run.policy, run.seed) == (agent, wanted):
+                return run.load()
+        raise InvalidConfiguration(f"no run of {agent!r} with {self.pair} {wanted}{did_you_mean(agent, self.means)}")
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """All results as plain values, the content of ``comparison.json``.
+
+        Besides workload, command and options: ``means`` and ``differences`` by agent and metric, each with the ends of
+        its interval; ``tests`` by metric and agent; ``ranking`` and ``profile``, None where there is none; and
+        ``runs``.
+        """
+        by, ranking, profile = self.criterion, self.ranking, self.profile
+        return {
+            "workload": self.workload,
+            "command": self.command,
+            "options": self.options,
+            "baseline": self.baseline,
+            "level": LEVEL,
+            "interval": self.interval,
+            "pair": self.pair,
+            "seeds": self.seeds,
+            "dependence": self.dependence,
+            "means": _intervals(self.means),
+            "differences": _intervals(self.differences),
+            "tests": {
+                name: {
+                    agent: {"difference": test.difference, "p_value": test.p_value, "adjusted": test.adjusted}
+                    for agent, test in tests.items()
+                }
+                for name, tests in self.tests.items()
+            },
+            "ranking": None
+            if by is None or ranking is None
+            else {
+                "metric": by.metric,
+                "better": by.better,
+                "mean_ranks": ranking.mean_ranks,
+                "critical_difference": ranking.critical_difference,
+                "groups": ranking.groups(),
+                "friedman": {"statistic": ranking.statistic, "p_value": ranking.p_value},
+                "num_scenarios": ranking.num_scenarios,
+                "left_out": self.left_out,
+            },
+            "profile": None
+            if by is None or profile is None
+            else {
+                "metric": by.metric,
+                "ratios": profile.ratios.tolist(),
+                "shares": {agent: row.tolist() for agent, row in profile.shares.items()},
+            },
+            "runs": [
+                {
+                    "agent": one.policy,
+                    "seed": one.seed,
+                    "window": one.window,
+                    "records": one.records,
+                    "reused": one.reused,
+                    "valid": one.validation["valid"],
+                    "violations": one.validation["violations"],
+                    "workload": one.workload,
+                    "metrics": one.metrics,
+                }
+                for one in self.all_runs
+            ],
+        }
+
 
 def compare_runs(
-    summaries: Sequence[RunSummary],
+    runs: Sequence[Run],
     baseline: str,
     kind: ProblemDescriptor,
     *,
-    interval: IntervalKind = "t",
     metric: str | None = None,
     better: Better | None = None,
+    **more: Any,
 ) -> Comparison:
     """Return the comparison of the runs of all agents and seeds.
 
     Parameters
     ----------
-    summaries : sequence of RunSummary
-        Summaries of every agent on the same seeds.
+    runs : sequence of Run
+        Runs of every agent on the same seeds, with their outcomes.
     baseline : str
         Agent that the others are compared with.
     kind : ProblemDescriptor
         Kind of problem, with the descriptions of the metrics.
-    interval : {"t", "bootstrap"}
-        Method for the intervals.
     metric : str, optional
         Metric that agents are ranked by; default: the first of the headline.
     better : {"lower", "higher"}, optional
         Whether lower or higher values of it are better; default: as the metric is defined.
+    **more
+        Other fields of :class:`Comparison`, such as ``interval``.
 
     Returns
     -------
@@ -222,34 +489,8 @@ def compare_runs(
     InvalidConfiguration
         If the metric is unknown, or it is not known which values are better.
     """
-    metrics: dict[str, list[dict[str, float]]] = {}
-    for summary in summaries:
-        metrics.setdefault(summary.agent, []).append(summary.metrics)
-    names = list(next(iter(metrics.values()))[0])
-    criterion = _criterion(names, kind, metric, better)
-    shown = [name for name in kind.metrics.headline if name in names] or names[:5]
-    if criterion is not None and criterion.metric not in shown:
-        shown.insert(0, criterion.metric)
-    values = {agent: {name: [run[name] for run in runs] for name in names} for agent, runs in metrics.items()}
-    found = Comparison(
-        baseline,
-        list(dict.fromkeys(summary.seed for summary in summaries)),
-        kind,
-        metrics,
-        {agent: {name: _interval(row[name], interval) for name in names} for agent, row in values.items()},
-        {
-            agent: {name: _interval(np.subtract(row[name], values[baseline][name]), interval) for name in names}
-            for agent, row in values.items()
-            if agent != baseline
-        },
-        interval,
-        tuple(shown),
-        tests={name: _tests(name, values, baseline) for name in shown},
-        criterion=criterion,
-        unequal=_unequal(summaries, baseline),
-        windows=tuple(one.window for one in summaries if one.agent == baseline and one.window),
-    )
-    return found if criterion is None else _ranked(found, criterion, values)
+    criterion = _criterion(list(runs[0].metrics), kind, metric, better)
+    return Comparison(tuple(runs), baseline, kind, criterion, **more)
 
 
 def check_criterion(kind: ProblemDescriptor, metric: str | None, better: Better | None) -> None:
@@ -291,100 +532,6 @@ def _criterion(
     return None if direction is None else Criterion(chosen, direction)
 
 
-def _interval(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]], kind: str) -> Interval:
-    """Return a mean with its interval; NaN ends if the mean is NaN."""
-    sample = np.asarray(values, dtype=np.float64)
-    if kind == "bootstrap" and len(sample) > 1 and np.isfinite(sample).all():
-        return bootstrap_interval(sample, np.random.default_rng(0), level=LEVEL)
-    with np.errstate(invalid="ignore"):  # infinite values
-        found: Estimate = mean_interval(sample, level=LEVEL)
-    return Interval(found.mean, found.low, found.high, LEVEL)
-
-
-def _tests(name: str, values: Mapping[str, Mapping[str, Sequence[float]]], baseline: str) -> dict[str, PairedTest]:
-    """Return tests of all agents against the baseline, except agents with a value that is NaN."""
-    usable = {agent: row[name] for agent, row in values.items() if np.isfinite(row[name]).all()}
-    if baseline not in usable or len(usable) < 2 or len(usable[baseline]) < 2:
-        return {}
-    return {test.agents[0]: test for test in paired_tests(usable, baseline)}
-
-
-def _ranked(
-    comparison: Comparison, criterion: Criterion, values: Mapping[str, Mapping[str, Sequence[float]]]
-) -> Comparison:
-    """Return a comparison with ranks and performance profiles of all agents with comparable values."""
-    name, left_out = criterion.metric, {}
-    misses = name.startswith(comparison.kind.words.of_finished_jobs) if comparison.unfinished else False
-    for agent, row in values.items():
-        if misses and agent in comparison.unfinished:
-            left_out[agent] = "left jobs unfinished"
-        elif not np.isfinite(row[name]).all():
-            left_out[agent] = f"has no {name} for some {comparison.pair}"
-    ranked = {agent: row[name] for agent, row in values.items() if agent not in left_out}
-    ranking = profile = None
-    if len(ranked) >= 3 and len(comparison.seeds) >= FEWEST_RANKED:
-        ranking = rank_agents(ranked, better=criterion.better, level=LEVEL)
-    if len(ranked) >= 2 and len(comparison.seeds) >= 2 and all(min(row) > 0 for row in ranked.values()):
-        is_gain = criterion.better == "higher"
-        profile = performance_profile({agent: np.reciprocal(row) if is_gain else row for agent, row in ranked.items()})
-    return replace(comparison, ranking=ranking, profile=profile, left_out=left_out)
-
-
-def _unequal(summaries: Sequence[RunSummary], baseline: str) -> list[str]:
-    """Return sentences on the agents that did not have the workload of the baseline, seed by seed."""
-    theirs = {one.seed: one.workload for one in summaries if one.agent == baseline}
-    others: dict[int, list[str]] = {}
-    pair = "window" if summaries[0].window else "seed"
-    for one in summaries:
-        if one.workload != theirs[one.seed]:
-            others.setdefault(one.seed, []).append(one.agent)
-    return [
-        f"{pair} {seed}: workload differs from that of {baseline}: {', '.join(agents)}"
-        for seed, agents in others.items()
-    ]
-
-
-def dependence(comparison: Comparison) -> str:
-    """Return how far the windows of a comparison depend on each other.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Comparison over windows of a log.
-
-    Returns
-    -------
-    str
-        A sentence on neighbouring windows that overlap, touch, or share simulated jobs, with the correlations of their
-        differences from the baseline; empty if all windows are apart, or their places are unknown.
-    """
-    order = sorted(range(len(comparison.windows)), key=lambda at: comparison.windows[at])
-    pairs = list(pairwise(comparison.windows[at] for at in order if len(comparison.windows[at]) > 1))
-    overlap = sum(after[2] < before[3] for before, after in pairs)
-    touch = sum(after[2] == before[3] for before, after in pairs)
-    shared = sum(after[2] > before[3] and after[1] < before[4] for before, after in pairs)
-    counts = {"overlap": overlap, "touch": touch, "share jobs of warm-up or cool-down": shared}
-    told = [f"{count} {what}" for what, count in counts.items() if count]
-    if not told:
-        return ""
-    text = (
-        f"Of {len(pairs)} pairs of neighbouring windows, {', '.join(told)}: these windows depend on each other, and "
-        "intervals and p-values take them as independent."
-    )
-    found, name = [], comparison.shown[0] if comparison.criterion is None else comparison.criterion.metric
-    for agent in comparison.differences:
-        runs = zip(comparison.metrics[agent], comparison.metrics[comparison.baseline], strict=True)
-        values = np.array([mine[name] - theirs[name] for mine, theirs in runs])[order]
-        if (
-            len(values) >= FEWEST_CORRELATED
-            and np.isfinite(values).all()
-            and np.ptp(values[1:])
-            and np.ptp(values[:-1])
-        ):
-            found.append(f"{agent} {np.corrcoef(values[1:], values[:-1])[0, 1]:+.2f}")
-    return f"{text} Correlation of the differences of neighbours in {name}: {', '.join(found)}." if found else text
-
-
 def smallest_p_value(num_seeds: int) -> float:
     """Return the smallest possible p-value of Wilcoxon's two-sided test, when all differences have the same sign.
 
@@ -401,57 +548,6 @@ def smallest_p_value(num_seeds: int) -> float:
     return math.ldexp(1.0, 1 - num_seeds)
 
 
-def document(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[str, Any]:
-    """Return a comparison as plain values.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Means, differences, tests and ranks.
-    summaries : sequence of RunSummary
-        Summaries of the runs.
-
-    Returns
-    -------
-    dict
-        ``means`` and ``differences`` by agent and metric, each with the ends of its interval; ``tests`` by metric and
-        agent; ``ranking`` and ``profile``, None where there is none; and ``runs``.
-    """
-    return {
-        "baseline": comparison.baseline,
-        "level": LEVEL,
-        "interval": comparison.interval,
-        "pair": comparison.pair,
-        "seeds": comparison.seeds,
-        "dependence": dependence(comparison),
-        "means": _intervals(comparison.means),
-        "differences": _intervals(comparison.differences),
-        "tests": {
-            name: {
-                agent: {"difference": test.difference, "p_value": test.p_value, "adjusted": test.adjusted}
-                for agent, test in tests.items()
-            }
-            for name, tests in comparison.tests.items()
-        },
-        "ranking": _ranking_document(comparison),
-        "profile": _profile_document(comparison),
-        "runs": [
-            {
-                "agent": summary.agent,
-                "seed": summary.seed,
-                "window": summary.window,
-                "records": summary.directory,
-                "reused": summary.reused,
-                "valid": summary.validation["valid"],
-                "violations": summary.validation["violations"],
-                "workload": summary.workload,
-                "metrics": summary.metrics,
-            }
-            for summary in summaries
-        ],
-    }
-
-
 def _intervals(table: Mapping[str, Mapping[str, Interval]]) -> dict[str, Any]:
     return {
         agent: {name: {"mean": item.value, "low": item.low, "high": item.high} for name, item in row.items()}
@@ -459,76 +555,20 @@ def _intervals(table: Mapping[str, Mapping[str, Interval]]) -> dict[str, Any]:
     }
 
 
-def _ranking_document(comparison: Comparison) -> dict[str, Any] | None:
-    criterion, ranking = comparison.criterion, comparison.ranking
-    if criterion is None or ranking is None:
-        return None
-    return {
-        "metric": criterion.metric,
-        "better": criterion.better,
-        "mean_ranks": ranking.mean_ranks,
-        "critical_difference": ranking.critical_difference,
-        "groups": ranking.groups(),
-        "friedman": {"statistic": ranking.statistic, "p_value": ranking.p_value},
-        "num_scenarios": ranking.num_scenarios,
-        "left_out": comparison.left_out,
-    }
-
-
-def _profile_document(comparison: Comparison) -> dict[str, Any] | None:
-    criterion, profile = comparison.criterion, comparison.profile
-    if criterion is None or profile is None:
-        return None
-    shares = {agent: row.tolist() for agent, row in profile.shares.items()}
-    return {"metric": criterion.metric, "ratios": profile.ratios.tolist(), "shares": shares}
-
-
-def rows_of(comparison: Comparison) -> tuple[list[str], list[list[str | int | float]]]:
-    """Return a table with one row per agent and metric.
+def write_csv(table: pl.DataFrame, path: Path) -> Path:
+    """Write a table of a comparison as CSV.
 
     Parameters
     ----------
-    comparison : Comparison
-        Comparison to tabulate.
-
-    Returns
-    -------
-    (list of str, list of list)
-        Column names, of which the first three are not measurements; and the rows, with NaN for missing values.
-    """
-    ends = ("mean", "low", "high")
-    heads = ["agent", "metric", "seeds", *ends, *(f"difference_{end}" for end in ends)]
-    ranks = {} if comparison.ranking is None else comparison.ranking.mean_ranks
-    rows: list[list[str | int | float]] = []
-    for agent, means in comparison.means.items():
-        for name, found in means.items():
-            difference = comparison.differences.get(agent, {}).get(name)
-            test = comparison.tests.get(name, {}).get(agent)
-            is_ranked = comparison.criterion is not None and comparison.criterion.metric == name
-            numbers = [
-                *found[:3],
-                *(difference[:3] if difference else [math.nan] * 3),
-                *([test.p_value, test.adjusted] if test else [math.nan] * 2),
-                ranks.get(agent, math.nan) if is_ranked else math.nan,
-            ]
-            rows.append([agent, name, len(comparison.seeds), *map(float, numbers)])
-    return [*heads, "p_value", "p_value_adjusted", "mean_rank"], rows
-
-
-def write_csv(comparison: Comparison, path: Path) -> Path:
-    """Write one row per agent and metric as CSV.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Comparison to write.
+    table : polars.DataFrame
+        Table of texts and numbers.
     path : Path
         Path of the file.
 
     Returns
     -------
     Path
-        Path of the file. Missing values are empty.
+        Path of the file. Missing values, and numbers that are not finite, are empty.
 
     Raises
     ------
@@ -536,11 +576,9 @@ def write_csv(comparison: Comparison, path: Path) -> Path:
         If the file cannot be written.
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    heads, rows = rows_of(comparison)
-    writer.writerow(heads)
-    for agent, name, seeds, *numbers in rows:
-        cells = [repr(number) if math.isfinite(float(number)) else "" for number in numbers]
-        writer.writerow([agent, name, seeds, *cells])
+    writer = csv.writer(text, lineterminator="\n")  # numbers as Python writes them, so that they are read back exactly
+    writer.writerow(table.columns)
+    for row in table.iter_rows():
+        writer.writerow(None if isinstance(one, float) and not math.isfinite(one) else one for one in row)
     write_atomically(path, lambda draft: draft.write_text(text.getvalue()))
     return path

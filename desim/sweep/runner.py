@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.notes import plain, print_note, progress
+from desim.result import Result
 from desim.sweep.digest import one_moment, source_digest
 from desim.sweep.files import HOST, StorageError, remove_leftovers
 from desim.sweep.recording import change_of, recording
@@ -37,7 +40,7 @@ PERIOD = 30.0
 
 @dataclass(frozen=True)
 class Run:
-    """One run.
+    """One run: what is asked for and, when it is done, what came of it.
 
     Attributes
     ----------
@@ -48,12 +51,62 @@ class Run:
     agent : dataclass instance or plain value
         Agent, described like the setting. Its attribute ``policy``, if it has one, is its name.
     seed : int
-        Seed of workload and agent.
+        Seed of workload and agent, or number of the window.
+    outcome : dict
+        Outcome as it is stored; empty before the run.
+    records : Path or None
+        Directory of the records, if they were stored.
+    reused : bool
+        Whether the run was stored before.
     """
 
     setting: Any
     agent: Any
     seed: int
+    outcome: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    records: Path | None = field(default=None, compare=False, repr=False)
+    reused: bool = field(default=False, compare=False, repr=False)
+
+    @property
+    def policy(self) -> str:
+        """Name of the agent."""
+        name = self.agent if isinstance(self.agent, str) else getattr(self.agent, "policy", type(self.agent).__name__)
+        return str(name)
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """Metrics by name, of a run that a problem measures; NaN where they are not finite."""
+        return {name: math.nan if value is None else value for name, value in self.outcome["metrics"].items()}
+
+    @property
+    def validation(self) -> dict[str, Any]:
+        """Outcome of the validation, with ``valid``, ``counts`` and ``violations``."""
+        return dict(self.outcome["validation"])
+
+    @property
+    def workload(self) -> str:
+        """Digest of the data that do not depend on the agent; empty if unknown."""
+        return str(self.outcome.get("workload", ""))
+
+    @property
+    def stalled(self) -> str:
+        """Reason why the run stalled; empty if it did not."""
+        return str(self.outcome.get("stalled", ""))
+
+    @property
+    def window(self) -> tuple[float, ...]:
+        """Window of a log, empty if the run is of none.
+
+        Its number, begin of its warm-up, start and end of the measured interval, and end of its cool-down, as far as
+        known.
+        """
+        return tuple(self.outcome.get("window", ()))
+
+    def load(self) -> Result:
+        """Return the stored run; raise InvalidConfiguration if its records were not stored."""
+        if self.records is None:
+            raise InvalidConfiguration("records of runs were not stored; use compare(..., out=DIRECTORY)")
+        return Result.load(self.records)
 
     def __str__(self) -> str:
         """Return a name of the run for messages."""
@@ -66,7 +119,7 @@ processes can import it. If records are kept, its second argument is the directo
 
 
 class Outcomes(dict[Run, dict[str, Any]]):
-    """Outcomes by run, in the order in which the runs were requested.
+    """Outcomes by run, in the order in which the runs were requested; each run knows its own, too.
 
     Parameters
     ----------
@@ -76,28 +129,15 @@ class Outcomes(dict[Run, dict[str, Any]]):
         Name of the sweep.
     performed, stored : int
         Number of runs performed now, and number of runs stored before.
-    reused : sequence of Run
-        Runs that were stored before.
     seconds : float
         Total duration of all runs, as far as known.
-    records : mapping of Run to Path
-        Directories of the records that were kept.
     """
 
     def __init__(
-        self,
-        found: Mapping[Run, dict[str, Any]],
-        *,
-        title: str,
-        performed: int,
-        stored: int,
-        reused: Sequence[Run],
-        seconds: float,
-        records: Mapping[Run, Path],
+        self, found: Mapping[Run, dict[str, Any]], *, title: str, performed: int, stored: int, seconds: float
     ) -> None:
         super().__init__(found)
-        self.title, self.seconds, self.records = title, seconds, records
-        self.performed, self.stored, self.reused = performed, stored, reused
+        self.title, self.performed, self.stored, self.seconds = title, performed, stored, seconds
 
 
 class SweepInterrupted(KeyboardInterrupt):
@@ -148,10 +188,9 @@ def settings_of(perform: RunFunction, run: Run) -> dict[str, Any]:
         raise InvalidConfiguration(
             f"{perform.__qualname__} performs runs, so it must be defined in an importable module, not in __main__"
         )
-    agent = run.agent if isinstance(run.agent, str) else getattr(run.agent, "policy", type(run.agent).__name__)
     return {
         "identity": IDENTITY,
-        "name": f"{agent}-seed-{run.seed}",
+        "name": f"{run.policy}-seed-{run.seed}",
         "function": f"{perform.__module__}.{perform.__qualname__}",
         "setting": _described(run.setting),
         "agent": _described(run.agent),
@@ -417,22 +456,14 @@ class _Sweep:
 
     def outcomes(self) -> Outcomes:
         """Return the outcomes of the runs that did not fail."""
-        found = {run: self.done[name].outcome for run, name in self.names.items() if name in self.done}
-        reused = [run for run, name in self.names.items() if name in self.reused]
+        found: dict[Run, dict[str, Any]] = {}
+        for run, name in self.names.items():
+            if (kept := self.done.get(name)) is not None:
+                there = replace(run, outcome=kept.outcome, records=kept.records, reused=name in self.reused)
+                found[there] = kept.outcome
         seconds = sum(kept.seconds or 0.0 for kept in self.done.values())
-        return Outcomes(
-            found,
-            title=self.title,
-            performed=len(self.waiting),
-            stored=len(self.reused),
-            reused=reused,
-            seconds=seconds,
-            records={
-                run: records
-                for run, name in self.names.items()
-                if name in self.done and (records := self.done[name].records) is not None
-            },
-        )
+        counts = {"performed": len(self.waiting), "stored": len(self.reused)}
+        return Outcomes(found, title=self.title, seconds=seconds, **counts)
 
     def progress(self) -> str:
         """Return the progress in words."""

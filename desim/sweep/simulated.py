@@ -18,7 +18,8 @@ from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.notes import plain
 from desim.problem import Metric, Problem, kinds
-from desim.scenario import CustomProblem, ProblemInstance, Scenario, measure, replay, system_of, workload_digest
+from desim.result import Result
+from desim.scenario import CustomProblem, ProblemInstance, checked, metrics_of, replay, system_of, workload_digest
 from desim.sweep.digest import file_digest
 from desim.sweep.identity import Identity, identity_of
 from desim.sweep.recording import Recording, include, recording
@@ -157,6 +158,10 @@ class ProblemSetting:
         found = system_of(self.problem).metric_options(self.options)
         return found | {"own": self.measured} if self.metrics else found
 
+    def metrics_of(self, result: Result) -> dict[str, float]:
+        """Return the metrics of a run."""
+        return metrics_of(result, self.problem, self.options)
+
     @property
     def files(self) -> list[Path]:
         """Files that the options name."""
@@ -294,25 +299,25 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
         depend on the agent; ``stalled``, the reason why the run stalled, or an empty string; ``window``, the window of
         a log, if the run is of one.
     """
-    scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
+    setting = run.setting
     try:
-        instance = shared_instance(run.setting)
-        result = replay(scenario, instance, out=out, agent=run.agent.made(instance.kind.name))
-        result.own_metrics += run.setting.metrics
+        instance = shared_instance(setting)
+        agent, seed = run.agent.made(instance.kind.name), system_of(setting.problem).seed_of(setting.options)
+        result = replay(instance, agent, seed, out=out)
+        result.own_metrics += setting.metrics
         if result.info["status"] == "interrupted":
             raise KeyboardInterrupt
-        found = measure(result, scenario, instance)
         return {
-            "metrics": found.metrics,
-            "metric_options": run.setting.metric_options,
-            "validation": found.validation,
+            "metrics": setting.metrics_of(result),
+            "metric_options": setting.metric_options,
+            "validation": checked(result, instance)[0],
             "workload": workload_digest(result, instance),
             "stalled": result.info.get("stalled", ""),
-            "window": result.info.get("window", () if run.setting.window is None else [run.setting.window]),
+            "window": result.info.get("window", () if setting.window is None else [setting.window]),
         }
     except DesimError as error:
         kind = DesimError if isinstance(error, RecordError) else type(error)  # a storage error is no invalid argument
-        raise kind(f"{scenario.agent}, {run.setting.pair} {run.seed}: {error}") from error
+        raise kind(f"{run.policy}, {setting.pair} {run.seed}: {error}") from error
 
 
 def _paths(value: Any) -> Iterator[Path]:

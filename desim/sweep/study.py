@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 from tyro.conf import arg
@@ -17,23 +16,11 @@ from desim import plugins, user_code
 from desim.agent_resolution import resolve_agent
 from desim.checks import check_int, did_you_mean, short_repr
 from desim.exceptions import DesimError, InvalidConfiguration
-from desim.formatting import how_many
 from desim.notes import plain, print_note
 from desim.problem import Better, Metric, kinds
 from desim.records import make_directory, write_atomically
-from desim.reprs import html_rows
-from desim.result import Result
-from desim.scenario import ProblemInstance, Scenario, metrics_of_run, system_of
-from desim.sweep.comparison import (
-    Comparison,
-    IntervalKind,
-    RunSummary,
-    check_criterion,
-    compare_runs,
-    document,
-    rows_of,
-    write_csv,
-)
+from desim.scenario import ProblemInstance, system_of
+from desim.sweep.comparison import Comparison, IntervalKind, check_criterion, compare_runs, write_csv
 from desim.sweep.digest import source_digest
 from desim.sweep.identity import Identity, identity_of
 from desim.sweep.recording import DYNAMIC
@@ -49,152 +36,12 @@ from desim.sweep.simulated import (
 )
 from desim.sweep.store import Store
 from desim.sweep.study_file import flat, write_study
-from desim.sweep.tables import as_text, sentences, tables
 from desim.sweep.workers import Backend, Failed, WorkerCrashed, Workers
 
-if TYPE_CHECKING:
-    import polars as pl
-
-__all__ = ["ComparisonPlan", "ComparisonResult", "StudyOptions"]
+__all__ = ["ComparisonPlan", "StudyOptions"]
 
 #: Default number of seeds.
 SEEDS = 10
-
-
-@dataclass(frozen=True, repr=False)
-class ComparisonResult:
-    """Result of a comparison; shows its tables in a notebook and when printed.
-
-    Attributes
-    ----------
-    comparison : Comparison
-        Means, differences, tests and ranks of the agents without failed runs.
-    summaries : tuple of RunSummary
-        Summaries of their runs.
-    failed : mapping of str to sequence of Failed
-        Failed runs by agent.
-    described : dict
-        All results as plain values, the content of ``comparison.json``.
-    study : dict
-        Options that repeat the comparison, the content of ``study.toml``; empty if problem, agents or metrics are given
-        as Python objects.
-    files : tuple of Path
-        Paths of the files written.
-    """
-
-    comparison: Comparison
-    summaries: tuple[RunSummary, ...]
-    failed: Mapping[str, Sequence[Failed[Run]]]
-    described: dict[str, object]
-    study: dict[str, Any]
-    files: tuple[Path, ...] = ()
-
-    def __repr__(self) -> str:
-        """Return a line with the agents and the best of them."""
-        found = self.comparison
-        agents = ", ".join(found.means)
-        by = "" if found.criterion is None else f", best by {found.criterion.metric}: {self.best}"
-        count = how_many(len(found.seeds), found.pair)
-        return f"ComparisonResult({found.kind.name}: {agents}; {count}{by})"
-
-    def __str__(self) -> str:
-        """Return the tables as text, as the command line prints them."""
-        return as_text(self.comparison)
-
-    def _repr_html_(self) -> str:
-        """Return the tables and the main results in sentences, for notebooks."""
-        found = [
-            html_rows(table.title, table.heads, [[cell.text for cell in row] for row in table.cells], table.note)
-            for table in tables(self.comparison)
-        ]
-        return "".join([*found, html_rows("", [], [], " ".join(sentences(self.comparison)))])
-
-    @property
-    def best(self) -> str | None:
-        """Agent with the best mean of the ranking metric; None if there is none."""
-        criterion = self.comparison.criterion
-        means = {
-            agent: row[criterion.metric].value
-            for agent, row in self.comparison.means.items()
-            if criterion is not None and agent not in self.comparison.left_out
-        }
-        if criterion is None or not means:
-            return None
-        return (min if criterion.better == "lower" else max)(means, key=lambda agent: means[agent])
-
-    @property
-    def table(self) -> pl.DataFrame:
-        """Table with a row per agent and metric: mean, interval, difference from the baseline, tests and rank."""
-        import polars as pl
-
-        heads, rows = rows_of(self.comparison)
-        blank = [[None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row] for row in rows]
-        schema: dict[str, Any] = {"agent": pl.String, "metric": pl.String, "seeds": pl.Int64}
-        return pl.DataFrame(blank, schema=schema | dict.fromkeys(heads[3:], pl.Float64), orient="row")
-
-    @property
-    def runs(self) -> pl.DataFrame:
-        """Table with a row per run: agent, seed or window, whether it is valid, and its metrics."""
-        import polars as pl
-
-        return pl.DataFrame(
-            [
-                {"agent": one.agent, self.comparison.pair: one.seed, "valid": one.validation["valid"], **one.metrics}
-                for one in self.summaries
-            ]
-        )
-
-    @property
-    def issues(self) -> tuple[str, ...]:
-        """Problems with runs, one sentence each: invalid, stalled or failed runs."""
-        found, pair = list(self.comparison.unequal), self.comparison.pair
-        for one in self.summaries:
-            if one.stalled:
-                found.append(f"{one.agent}, {pair} {one.seed}: stalled: {one.stalled}")
-        for one in self.summaries:
-            if one.validation["valid"] is False:
-                found.append(f"{one.agent}, {pair} {one.seed}: invalid: {', '.join(one.validation['counts'])}")
-        for agent, runs in self.failed.items():
-            seeds = ", ".join(str(one.task.seed) for one in runs)
-            found.append(f"{agent} failed and is left out ({pair} {seeds}): {runs[0].kind}: {runs[0].message}")
-        if self.failed:
-            found.append(f"compared with {self.comparison.baseline}: the other agents without failures")
-        return tuple(found)
-
-    @property
-    def status(self) -> int:
-        """Exit status: 0 if all runs are valid and none failed, otherwise 1."""
-        return int(bool(self.failed) or any(one.validation["valid"] is False for one in self.summaries))
-
-    def result(self, agent: str, seed: int | None = None) -> Result:
-        """Return the result of a stored run.
-
-        Parameters
-        ----------
-        agent : str
-            Name of the agent.
-        seed : int, optional
-            Seed of the run, or number of its window; default: the first.
-
-        Returns
-        -------
-        Result
-            Result of the run, whose tables are read on first use.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If there is no such run, or runs were not stored because ``out`` was not given.
-        """
-        wanted = self.comparison.seeds[0] if seed is None else seed
-        found = {(one.agent, one.seed): one.directory for one in self.summaries}
-        if (agent, wanted) not in found:
-            near = did_you_mean(agent, self.comparison.means)
-            raise InvalidConfiguration(f"no run of {agent!r} with {self.comparison.pair} {wanted}{near}")
-        directory = found[agent, wanted]
-        if directory is None:
-            raise InvalidConfiguration("records of runs were not stored; use compare(..., out=DIRECTORY)")
-        return Result.load(directory)
 
 
 def _code_of(identity: Identity) -> str:
@@ -263,12 +110,12 @@ class ComparisonPlan(StudyOptions):
     tell: Callable[[ProblemInstance, Sequence[Run]], None] | None = field(default=None, repr=False)
     command: str | None = None
 
-    def run(self) -> ComparisonResult:
+    def run(self) -> Comparison:
         """Simulate, compare, and write the results.
 
         Returns
         -------
-        ComparisonResult
+        Comparison
             Result of the comparison.
 
         Raises
@@ -302,35 +149,32 @@ class ComparisonPlan(StudyOptions):
             if disregarded := problem.disregarded(made):
                 print_note(f"desim: {disregarded}")
         runs = self._runs(entrants, instance, setting)
-        if known is kinds().get(known.name):  # a user's own kind need not describe all metrics
+        if not system.is_own or known is kinds().get(known.name):  # a user's own kind need not describe all metrics
             check_criterion(instance.kind, metric, self.better)
         if self.tell is not None:
             self.tell(instance, runs)
-        summaries, failed = self._summaries(runs)
-        if self.seeds is not None and len(runs) > len(entrants) and _are_alike(summaries):
+        done, failed = self._done(runs)
+        if self.seeds is not None and len(runs) > len(entrants) and _are_alike(done):
             raise InvalidConfiguration(
                 f"seeds: got {short_repr(self.seeds)}, but all of them gave the same runs: nothing is drawn in "
                 f"{instance.name}, nor by an agent; leave seeds out, or compare windows"
             )
         agents = [one.policy for one in entrants if one.policy not in failed]
-        comparison = compare_runs(
-            summaries,
+        repairs = instance.report.as_dict() if instance.report is not None else None
+        found = compare_runs(
+            done,
             baseline if baseline in agents else agents[0],
             instance.kind,
             interval=self.interval,
             metric=metric,
             better=self.better,
+            failed=failed,
+            workload={"name": instance.name, **instance.facts, "repairs": repairs},
+            command=self.command,
+            options=self._described(agents),
         )
-        repairs = instance.report.as_dict() if instance.report is not None else None
-        described = {
-            "workload": {"name": instance.name, **instance.facts, "repairs": repairs},
-            "command": self.command,
-            "options": self._described(agents),
-            **document(comparison, summaries),
-        }
-        study = self._study(entrants, comparison.seeds, instance)
-        files = [] if self.out is None else _written(self.out, comparison, described, study)
-        return ComparisonResult(comparison, tuple(summaries), failed, described, study, tuple(files))
+        found = replace(found, study=self._study(entrants, found.seeds, instance))
+        return found if self.out is None else replace(found, files=_written(self.out, found))
 
     def _study(
         self, entrants: Sequence[AgentByName | AgentByObject], seeds: Sequence[int], instance: ProblemInstance
@@ -434,7 +278,7 @@ class ComparisonPlan(StudyOptions):
         }
         return [Run(setting, agent, seed) for seed, setting in settings.items() for agent in agents]
 
-    def _summaries(self, runs: Sequence[Run]) -> tuple[list[RunSummary], dict[str, list[Failed[Run]]]]:
+    def _done(self, runs: Sequence[Run]) -> tuple[list[Run], dict[str, list[Failed[Run]]]]:
         """Simulate the runs that are not stored; leave out agents with failed runs, unless all agents have some."""
         store = None if self.out is None else Store(self.out / "runs")
         if store is not None:
@@ -445,14 +289,11 @@ class ComparisonPlan(StudyOptions):
             found = run_all(simulate_run, runs, store, workers=workers, title="comparison", with_records=True)
         except SweepFailed as failure:
             for one in failure.failed:
-                failed.setdefault(one.task.agent.policy, []).append(one)
-            if failure.found is None or {run.agent.policy for run in runs} <= set(failed):
+                failed.setdefault(one.task.policy, []).append(one)
+            if failure.found is None or {run.policy for run in runs} <= set(failed):
                 _raise(failure.failed[0])
             found = failure.found
-        fair = [run for run in runs if run.agent.policy not in failed]
-        return [
-            _summary(run, found[run], found.records.get(run), is_reused=run in found.reused) for run in fair
-        ], failed
+        return [_measured(run) for run in found if run.policy not in failed], failed
 
     def _described(self, agents: Sequence[str]) -> dict[str, object]:
         """Return the settings as plain values."""
@@ -468,43 +309,31 @@ class ComparisonPlan(StudyOptions):
         return found | asdict(own)
 
 
-def _written(
-    directory: Path, comparison: Comparison, described: dict[str, object], study: Mapping[str, Any]
-) -> list[Path]:
+def _written(directory: Path, found: Comparison) -> tuple[Path, ...]:
     """Write all results as plain values, and as a table; return the paths."""
-    text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(plain(found.described), indent=2, allow_nan=False) + "\n"
     path = directory / "comparison.json"
     write_atomically(path, lambda draft: draft.write_text(text))
-    files = [write_csv(comparison, directory / "comparison.csv"), path]
-    return [*files, write_study(study, directory)] if study else files
+    files = write_csv(found.table, directory / "comparison.csv"), path
+    return (*files, write_study(found.study, directory)) if found.study else files
 
 
-def _are_alike(summaries: Sequence[RunSummary]) -> bool:
+def _are_alike(runs: Sequence[Run]) -> bool:
     """Return whether the runs of each agent have the same workload and the same metrics."""
     found: dict[str, set[str]] = {}
-    for one in summaries:
-        found.setdefault(one.agent, set()).add(f"{one.workload} {one.metrics}")
+    for one in runs:
+        found.setdefault(one.policy, set()).add(f"{one.workload} {one.metrics}")
     return all(len(different) == 1 for different in found.values())
 
 
-def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reused: bool) -> RunSummary:
-    """Return the summary of a run; metrics are computed again if their options have changed."""
-    metrics = outcome["metrics"]
-    if records is not None and outcome["metric_options"] != plain(run.setting.metric_options):
-        result = Result.load(records)
-        result.own_metrics = run.setting.metrics
-        metrics = plain(metrics_of_run(result, Scenario(run.setting.problem, run.agent.policy, run.setting.options)))
-    return RunSummary(
-        run.agent.policy,
-        run.seed,
-        {name: math.nan if value is None else value for name, value in metrics.items()},
-        outcome["validation"],
-        outcome["workload"],
-        records,
-        is_reused,
-        outcome["stalled"],
-        tuple(outcome.get("window", ())),
-    )
+def _measured(run: Run) -> Run:
+    """Return a run with its metrics, which are computed again if their options have changed."""
+    if run.records is None or run.outcome["metric_options"] == plain(run.setting.metric_options):
+        return run
+    result, kind = run.load(), run.setting.kind
+    problem = shared_instance(run.setting).make(run.agent.made(kind))
+    result.own_metrics = (*problem.own_metrics, *run.setting.metrics)
+    return replace(run, outcome=run.outcome | {"metrics": plain(run.setting.metrics_of(result))})
 
 
 def _raise(failed: Failed[Run]) -> NoReturn:
@@ -513,5 +342,5 @@ def _raise(failed: Failed[Run]) -> NoReturn:
         raise failed.error  # which names the run
     if not isinstance(failed.error, WorkerCrashed):
         print_note(failed.trace.rstrip())
-    run = f"{failed.task.agent.policy}, {failed.task.setting.pair} {failed.task.seed}"
+    run = f"{failed.task.policy}, {failed.task.setting.pair} {failed.task.seed}"
     raise DesimError(f"{run}: {failed.kind}: {failed.message}") from failed.error

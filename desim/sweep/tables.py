@@ -6,16 +6,15 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from desim.formatting import MARK, compared
-from desim.formatting import heading as metric_heading
-from desim.reprs import Cell, Table, text_table
+from desim.formatting import MARK, compared, heading
+from desim.reprs import Cell, Table, html_rows, text_table
 from desim.statistics import Interval, Ranking
-from desim.sweep.comparison import LEVEL, Comparison, Criterion, dependence, smallest_p_value
+from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["as_text", "cell", "heading", "sentences", "tables"]
+__all__ = ["as_html", "as_text", "cell", "sentences", "tables"]
 
 SIGNIFICANT = 1.0 - LEVEL
 #: End of the text of cells that stand out.
@@ -70,8 +69,17 @@ def as_text(comparison: Comparison, screen: Console | None = None) -> str:
     str
         Lines, each with its end.
     """
-    notes = [f"{note}\n" for note in (_unfinished_note(comparison), dependence(comparison)) if note]
+    notes = [f"{note}\n" for note in (_unfinished_note(comparison), comparison.dependence) if note]
     return "".join([*(f"{text_table(one, screen)}\n" for one in tables(comparison)), *notes])
+
+
+def as_html(comparison: Comparison) -> str:
+    """Return the tables and the main results in sentences, for notebooks."""
+    found = [
+        html_rows(table.title, table.heads, [[cell.text for cell in row] for row in table.cells], table.note)
+        for table in tables(comparison)
+    ]
+    return "".join([*found, html_rows("", [], [], " ".join(sentences(comparison)))])
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -87,7 +95,7 @@ def sentences(comparison: Comparison) -> list[str]:
     list of str
         Paragraphs; for a single seed or window, at most warnings.
     """
-    notes = [note for note in (_unfinished_note(comparison), dependence(comparison)) if note]
+    notes = [note for note in (_unfinished_note(comparison), comparison.dependence) if note]
     notes += comparison.unequal
     count = len(comparison.seeds)
     if count < 2:
@@ -101,24 +109,6 @@ def sentences(comparison: Comparison) -> list[str]:
     if comparison.criterion is not None:
         notes.append(_verdict(comparison, comparison.criterion))
     return notes
-
-
-def heading(comparison: Comparison, name: str) -> str:
-    """Return the heading of a metric with its unit.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Comparison that contains the metric.
-    name : str
-        Name of the metric.
-
-    Returns
-    -------
-    str
-        Heading in words.
-    """
-    return metric_heading(name, comparison.kind)
 
 
 def cell(comparison: Comparison, name: str, agent: str) -> str:
@@ -153,7 +143,7 @@ def _unfinished_note(comparison: Comparison) -> str:
 
 
 def _heads(comparison: Comparison) -> list[str]:
-    return ["agent", *(_in_lines(heading(comparison, name)) for name in comparison.shown)]
+    return ["agent", *(_in_lines(heading(name, comparison.kind)) for name in comparison.shown)]
 
 
 def _in_lines(text: str) -> str:
@@ -177,7 +167,7 @@ def _means(comparison: Comparison) -> Table:
 
 def _marks(comparison: Comparison, name: str) -> dict[str, str]:
     """Return the marks of a metric by agent: the best mean, and means that omit unfinished jobs."""
-    cells = compared(name, comparison.table, comparison.unfinished, comparison.kind)
+    cells = compared(name, comparison.mean_table, comparison.unfinished, comparison.kind)
     return {
         agent: BEST if best else f" {MARK}" if text.endswith(MARK) else ""
         for agent, (text, best) in zip(comparison.means, cells, strict=True)
@@ -296,16 +286,14 @@ def _profiles(comparison: Comparison) -> Table:
 
 
 def _by(comparison: Comparison, criterion: Criterion) -> str:
-    return f"{heading(comparison, criterion.metric)}, {criterion.better} is better"
+    return f"{heading(criterion.metric, comparison.kind)}, {criterion.better} is better"
 
 
 def _verdict(comparison: Comparison, criterion: Criterion) -> str:
     """Return a sentence on the best agent and on those that differ from the baseline."""
     name = criterion.metric
     text = f"By {_by(comparison, criterion)}: "
-    fair = {agent: row[name].value for agent, row in comparison.means.items() if agent not in comparison.left_out}
-    if fair:
-        best = (min if criterion.better == "lower" else max)(fair, key=lambda agent: fair[agent])
+    if (best := comparison.best) is not None:
         text += f"{best} has the best mean, {_text(comparison, comparison.means[best][name])}. "
     if _too_few(comparison):
         return f"{text}{_too_few(comparison)}"

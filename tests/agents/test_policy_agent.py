@@ -298,7 +298,7 @@ def test_it_is_compared_like_any_agent(tmp_path: Any, capsys: Any) -> None:
     agents = {"mine": PolicyAgent(gym_env.encoder, model), "fcfs": "fcfs"}
     options: dict[str, Any] = {"seeds": 2, "cores": 16, "jobs": 40, "load": 0.8, "workers": 2}
     found = desim.compare("batch", agents, **options, out=tmp_path)
-    assert set(found.comparison.means) == {"mine", "fcfs"}
+    assert set(found.means) == {"mine", "fcfs"}
     assert "4 runs to do, 0 already stored" in capsys.readouterr().err
     simulate(BatchCluster(lublin.generate(9, 16, seed=2), 16), agents["mine"])  # type: ignore[arg-type]
     again = desim.compare("batch", agents, **options, out=tmp_path)

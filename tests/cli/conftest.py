@@ -58,9 +58,9 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     runs: list[tuple[str, int]] = []
     original = performed.replay
 
-    def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
-        runs.append((scenario.agent, scenario.seed))
-        return original(scenario, *arguments, **options)
+    def replay(instance: Any, agent: Any, seed: int, **options: Any) -> Any:
+        runs.append((agent.name, seed))
+        return original(instance, agent, seed, **options)
 
     monkeypatch.setattr(performed, "replay", replay)
     return runs
@@ -70,4 +70,4 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow when agents are compared."""
     monkeypatch.setattr(comparing, "draw_comparison", lambda *arguments, **look: [])
-    monkeypatch.setattr(comparing, "write_comparison", lambda comparison, summaries, described, path: path)
+    monkeypatch.setattr(comparing, "write_comparison", lambda comparison, path: path)

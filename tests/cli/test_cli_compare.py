@@ -318,15 +318,15 @@ def test_metrics_are_known_before_the_first_run(desim: Desim, monkeypatch: pytes
 
 @pytest.mark.usefixtures("no_figures")
 def test_runs_that_are_not_valid_are_told(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original: Callable[..., Any] = command.measure
+    original: Callable[..., Any] = command.checked
 
-    def measure(*arguments: Any) -> Any:
-        found = original(*arguments)
-        return replace(found, validation=found.validation | {"valid": False, "counts": {"capacity": 1}})
+    def checked(*arguments: Any) -> Any:
+        found, words = original(*arguments)
+        return found | {"valid": False, "counts": {"capacity": 1}}, words
 
     arguments = ["compare", "batch", *SMALL, "--agents", "fcfs", "--seeds", "1", "--out", tmp_path]
     with monkeypatch.context() as patch:
-        patch.setattr(command, "measure", measure)
+        patch.setattr(command, "checked", checked)
         outcome = desim(*arguments)
     again = desim(*arguments)
     for told in (outcome, again):

@@ -241,7 +241,7 @@ def test_stored_runs_know_the_file_by_its_content(
     known["Tiny"] = replace(known["Tiny"], sha256="")
 
     def reused(trace: str) -> bool:
-        return package.compare("batch", ["fcfs"], trace=trace, workers=1, out=tmp_path / "out").summaries[0].reused
+        return package.compare("batch", ["fcfs"], trace=trace, workers=1, out=tmp_path / "out").all_runs[0].reused
 
     path = str(catalogue.fetch("Tiny"))
     assert [reused("Tiny"), reused("Tiny"), reused(path)] == [False, True, True]
@@ -309,4 +309,7 @@ def test_copies_with_a_known_origin_are_what_the_catalogue_describes(cached: Pat
     assert [workflows.read(name).num_nodes for name in ("Montage", "1000Genome")] == [58, 52]
     assert len(machines("openb-gpu-nodes")) == 1213
     assert desim("run", "dag", "--trace", "Montage,1000Genome", "--agent", "fifo-eft").status == 0
-    assert desim("fidelity", "batch", "--trace", "KTH-SP2", "--jobs", "50", "--agents", "easy").status == 0
+    assert (
+        desim("compare", "batch", "--trace", "KTH-SP2", "--jobs", "50", "--agents", "easy", "--recorded-waits").status
+        == 0
+    )

@@ -16,7 +16,8 @@ from scipy import stats
 
 from desim.problem import kind_of
 from desim.statistics import bootstrap_interval, mean_interval, paired_tests, performance_profile, rank_agents
-from desim.sweep.comparison import Comparison, RunSummary, compare_runs, document, smallest_p_value, write_csv
+from desim.sweep import Run
+from desim.sweep.comparison import Comparison, compare_runs, smallest_p_value, write_csv
 from desim.sweep.tables import sentences, tables
 
 VALID = {"valid": True, "counts": {}, "violations": []}
@@ -29,7 +30,7 @@ MAKESPANS = {
 }
 
 
-def summaries(values: dict[str, Sequence[float]], left: Sequence[str] = (), workload: str = "w") -> list[RunSummary]:
+def summaries(values: dict[str, Sequence[float]], left: Sequence[str] = (), workload: str = "w") -> list[Run]:
     """Return runs of ``dag`` with these makespans; some agents left a job behind."""
     found = []
     for agent, row in values.items():
@@ -42,7 +43,7 @@ def summaries(values: dict[str, Sequence[float]], left: Sequence[str] = (), work
                 "jobs_running": float(agent in left),
                 "jobs_queued": 0.0,
             }
-            found.append(RunSummary(agent, seed, metrics, VALID, workload))
+            found.append(Run("", agent, seed, {"metrics": metrics, "validation": VALID, "workload": workload}))
     return found
 
 
@@ -199,12 +200,12 @@ def test_other_workloads_are_told() -> None:
 def test_files(tmp_path: Path) -> None:
     found = compared(MAKESPANS)
     assert found.ranking is not None
-    text = json.loads(json.dumps(document(found, summaries(MAKESPANS)), default=str))
+    text = json.loads(json.dumps(found.described, default=str))
     assert text["ranking"]["mean_ranks"] == found.ranking.mean_ranks
     assert text["ranking"]["groups"] == [list(group) for group in found.ranking.groups()]
     assert text["tests"]["makespan"]["d"]["p_value"] == found.tests["makespan"]["d"].p_value
     assert text["profile"]["metric"] == "makespan"
-    rows = list(csv.DictReader(write_csv(found, tmp_path / "c.csv").read_text().splitlines()))
+    rows = list(csv.DictReader(write_csv(found.table, tmp_path / "c.csv").read_text().splitlines()))
     (row,) = (row for row in rows if row["agent"] == "b" and row["metric"] == "makespan")
     assert float(row["p_value_adjusted"]) == found.tests["makespan"]["b"].adjusted
     assert float(row["mean_rank"]) == found.ranking.mean_ranks["b"]

@@ -57,10 +57,10 @@ def test_pairs_are_windows(log: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert found.runs["waiting_time_mean"].to_list() == waits
     differences = np.array(waits).reshape(4, 3)[:, 0] - np.array(waits).reshape(4, 3)[:, 1]
     estimate = mean_interval(differences)
-    assert found.comparison.differences["fcfs"]["waiting_time_mean"][:3] == (estimate.mean, estimate.low, estimate.high)
-    assert found.comparison.ranking is not None and found.comparison.ranking.num_scenarios == 4
+    assert found.differences["fcfs"]["waiting_time_mean"][:3] == (estimate.mean, estimate.low, estimate.high)
+    assert found.ranking is not None and found.ranking.num_scenarios == 4
     assert "means over 4 windows" in str(found) and "Of 3 pairs of neighbouring windows, 3 touch" in str(found)
-    assert repr(found).startswith("ComparisonResult(batch: fcfs, easy-fcfs, sjf; 4 windows")
+    assert repr(found).startswith("Comparison(batch: fcfs, easy-fcfs, sjf; 4 windows")
 
     line = ["compare", "batch", "--agents", ",".join(AGENTS), "--trace", str(log), "--workers", "1", *LINE, "--json"]
     assert main([*line, "--baseline", "easy"]) == 0
@@ -78,10 +78,10 @@ def test_pairs_are_windows(log: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_runs_of_windows_are_found_again(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options: dict[str, Any] = {"trace": str(log), "workers": 1, "out": tmp_path}
     found = desim.compare("batch", ["fcfs"], **options, **DAY | {"warm_up": "5h"})
-    assert desim.compare("batch", ["fcfs"], **options, **DAY).summaries[0].reused is False
+    assert desim.compare("batch", ["fcfs"], **options, **DAY).all_runs[0].reused is False
     again = desim.compare("batch", ["fcfs"], **options, **DAY | {"warm_up": "5h"})
-    assert [one.reused for one in found.summaries + again.summaries] == [False] * 4 + [True] * 4
-    assert found.runs.equals(again.runs) and again.result("fcfs", 3).metrics() == found.summaries[3].metrics
+    assert [one.reused for one in found.all_runs + again.all_runs] == [False] * 4 + [True] * 4
+    assert found.runs.equals(again.runs) and again.result("fcfs", 3).metrics() == found.all_runs[3].metrics
     assert main(["compare", str(tmp_path / "study.toml"), "--workers", "1"]) == 0
     assert "means over 4 windows" in capsys.readouterr().out  # the study says how the log is cut
 
@@ -103,7 +103,7 @@ def test_a_sample_and_a_thinned_log(log: Path) -> None:
     found = desim.compare("batch", ["fcfs"], trace=str(log), workers=1, sample="4x30jobs", seed=2)
     expected = swf.read(log).jobs.windows("30jobs", sample=4, seed=2)
     assert found.runs["jobs_submitted"].to_list() == [len(one) for one in expected] == [30] * 4
-    assert found.comparison.windows == tuple(one.window for one in expected)
+    assert found.windows == tuple(one.window for one in expected)
     offered = offered_load(swf.read(log).jobs, 16)
     thinned = desim.compare("batch", ["fcfs"], trace=str(log), workers=1, seeds=2, load=offered / 2, load_by="thinning")
     assert thinned.runs["offered_load"].to_numpy() == pytest.approx([offered / 2] * 2, rel=0.05)
@@ -136,7 +136,7 @@ def test_seeds_that_give_the_same_runs_are_refused() -> None:
         InvalidConfiguration, match=r"seeds: got 2, but all of them gave the same runs: nothing is drawn"
     ):
         desim.compare(fixed, ["fcfs"], seeds=2, workers=1)
-    assert desim.compare(fixed, ["fcfs"], workers=1).comparison.seeds == [0]
+    assert desim.compare(fixed, ["fcfs"], workers=1).seeds == [0]
 
 
 def test_a_run_needs_the_number_of_a_window(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,7 +92,7 @@ def run(path: Path) -> Iterator[tuple[Block, str]]:
                 from desim.cli import main
 
                 arguments = shlex.split(block.code)[1:]
-                main([*arguments, "--workers", "1"] if arguments[0] in ("compare", "demo", "fidelity") else arguments)
+                main([*arguments, "--workers", "1"] if arguments[0] in ("compare", "demo") else arguments)
         yield block, PROGRESS.sub("", printed.getvalue())
 
 

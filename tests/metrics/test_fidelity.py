@@ -14,7 +14,6 @@ from scipy.stats import ks_2samp, spearmanr
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import Job
 from desim.problems.batch.fidelity import group_nearness, idle_waits, nearness, wait_log
-from desim.problems.batch.fidelity_figures import draw_groups, draw_waits
 
 NAN = math.nan
 
@@ -124,18 +123,3 @@ def test_refusals() -> None:
         wait_log(JOBS, [1.0])
     with pytest.raises(InvalidConfiguration, match="got no known wait, so there is nothing to compare with"):
         wait_log(JOBS, [NAN] * 4)
-    for draw in (draw_waits, draw_groups):
-        with pytest.raises(InvalidConfiguration, match="got an empty mapping"):
-            draw({})
-
-
-def test_figures() -> None:
-    axes = draw_waits({"recorded": [0.0, 60.0, NAN], "easy": [5.0, 5.0, 7.0]})
-    lines = axes.get_lines()
-    assert [line.get_gid() for line in lines] == ["curve", "curve"]
-    assert lines[0].get_xdata().tolist() == [0.0, 60.0]  # type: ignore[union-attr]
-    assert lines[1].get_ydata().tolist() == [0.0, 50.0, 100.0]  # type: ignore[union-attr]
-    log = wait_log(JOBS, [0.0, 0.0, 9_000.0, 1.0])
-    panels = draw_groups({"easy": group_nearness([0.0, 700.0, 9_000.0, 1.0], log)})
-    assert [panel.get_xlabel() for panel in panels] == ["cores", "requested time", "hour of submission"]
-    assert panels[0].get_lines()[0].get_ydata().tolist() == [100.0, 0.0, 100.0, 100.0]  # type: ignore[union-attr]

@@ -14,9 +14,11 @@ from desim.formatting import selection
 from desim.plotting import distributions, mean_curves
 from desim.plotting.axes import figure_style
 from desim.plotting.comparison import figures_of
+from desim.plugins import create_agent
 from desim.problem import kind_of
-from desim.scenario import Scenario, replay, system_of
-from desim.sweep.comparison import RunSummary, compare_runs
+from desim.scenario import replay, system_of
+from desim.sweep import Run
+from desim.sweep.comparison import compare_runs
 from desim.sweep.options import options_of
 
 WIDTHS = {"paper": 3.5, "paper-wide": 7.16}
@@ -45,13 +47,15 @@ def figures():
     rng = np.random.default_rng(0)
     names = selection({"": dict.fromkeys(kind_of("batch").metrics.names, 1.0)}, 6, kind_of("batch"))
     behind = dict.fromkeys(("jobs_queued", "jobs_running", "jobs_lost"), 0.0)
-    summaries = [
-        RunSummary(agent, seed, behind | {name: 4.0**row * rng.uniform(1.0, 2.0) for name in names}, {"valid": True})
+    runs = [
+        Run("", agent, seed, {"metrics": behind | {name: 4.0**row * rng.uniform(1.0, 2.0) for name in names}})
         for seed in range(4)
         for row, agent in enumerate(NAMES)
     ]
     results = [run(some_jobs(12, 8, seed=seed, run_time=900.0), 8) for seed in range(4)]
-    return figures_of(compare_runs(summaries, "fcfs", kind_of("batch")), dict.fromkeys(NAMES, results))
+    found = compare_runs(runs, "fcfs", kind_of("batch"))
+    vars(found)["results"] = dict.fromkeys(NAMES, results)
+    return figures_of(found)
 
 
 @pytest.mark.parametrize("style", WIDTHS)
@@ -71,7 +75,7 @@ def test_figures_of_runs_fit_columns(problem):
     agent, given = RUNS[problem]
     system = system_of(problem.replace("nodes", "batch"))
     options = options_of(system.options, given)
-    result = replay(Scenario(system.name, agent, options), system.instance(options))
+    result = replay(system.instance(options), create_agent(system.name, agent), 0)
     for style, width in WIDTHS.items():
         with figure_style(style):
             for name, figure in kind_of(result).figures.items():

@@ -23,7 +23,7 @@ from desim.problems import deferrable
 from desim.problems.batch import BatchCluster
 from desim.problems.deferrable import DeferrableCluster
 from desim.sweep import simulated
-from desim.sweep.study import ComparisonResult
+from desim.sweep.comparison import Comparison
 from desim.workloads import lublin
 
 SMALL = {"jobs": 60, "cores": 32, "load": 0.9}
@@ -112,12 +112,12 @@ def test_agents_as_objects() -> None:
     by_name = desim.compare("batch", ["fcfs", "easy"], seeds=2, workers=1, **SMALL)
     given = desim.compare("batch", [FCFS(), EASYBackfilling("fcfs")], seeds=2, workers=1, **SMALL)
     mixed = desim.compare("batch", {"fcfs": "fcfs", "easy-fcfs": Counting()}, seeds=2, workers=1, **SMALL)
-    assert by_name.comparison.metrics == given.comparison.metrics == mixed.comparison.metrics
+    assert by_name.metrics == given.metrics == mixed.metrics
 
 
 def test_the_number_of_seeds_may_be_one_of_numpy() -> None:
     found = desim.compare("batch", ["fcfs"], seeds=np.int64(2), workers=1, **SMALL)  # type: ignore[arg-type]
-    assert found.comparison.seeds == [0, 1]
+    assert found.seeds == [0, 1]
 
 
 def test_problems_as_objects_and_functions() -> None:
@@ -130,7 +130,7 @@ def test_problems_as_objects_and_functions() -> None:
             assert row["waiting_time_mean"].to_list() == [wait]
     problem = cluster(np.random.default_rng(7), jobs=40)
     alone = desim.compare(problem, ["fcfs", "easy"], workers=1)
-    assert alone.comparison.seeds == [0]
+    assert alone.seeds == [0]
     assert alone.runs["waiting_time_mean"].to_list() == found.runs["waiting_time_mean"].to_list()[2:]
 
 
@@ -138,17 +138,17 @@ def test_problems_as_objects_and_functions() -> None:
 def test_stored_runs_are_not_repeated(tmp_path: Path) -> None:
     first = desim.compare("batch", ["easy", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
     again = desim.compare("batch", ["easy", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
-    assert [one.reused for one in first.summaries] == [False] * 4
-    assert [one.reused for one in again.summaries] == [True] * 4
-    assert first.comparison.metrics == again.comparison.metrics
+    assert [one.reused for one in first.all_runs] == [False] * 4
+    assert [one.reused for one in again.all_runs] == [True] * 4
+    assert first.metrics == again.metrics
     other = desim.compare("batch", ["easy-f1", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
-    assert [one.reused for one in other.summaries] == [False, True] * 2
+    assert [one.reused for one in other.all_runs] == [False, True] * 2
     called = [
-        desim.compare("batch", {"mine": "easy"}, seeds=2, workers=1, out=tmp_path, **SMALL).summaries for _ in range(2)
+        desim.compare("batch", {"mine": "easy"}, seeds=2, workers=1, out=tmp_path, **SMALL).all_runs for _ in range(2)
     ]
     assert [[one.reused for one in each] for each in called] == [[False] * 2, [True] * 2]
     fewer = desim.compare("batch", ["fcfs"], seeds=1, workers=1, out=tmp_path, **SMALL | {"jobs": 9})
-    assert [one.reused for one in fewer.summaries] == [False]
+    assert [one.reused for one in fewer.all_runs] == [False]
     assert first.result("fcfs", 1).metrics()["utilization"] == first.runs["utilization"][3]
     with pytest.raises(InvalidConfiguration, match="no run of 'c' with seed 0"):
         first.result("c")
@@ -181,7 +181,7 @@ def test_a_problem_of_ones_own_is_known_by_what_it_uses(
     for capacity, is_reused in ((1.0, False), (4.0, False), (4.0, True)):
         monkeypatch.setattr(sys.modules[__name__], "LEVEL", [capacity])
         compared = desim.compare(problem, ["fifo"], seeds=1, workers=1, out=tmp_path)
-        assert [one.reused for one in compared.summaries] == [is_reused]
+        assert [one.reused for one in compared.all_runs] == [is_reused]
         found[capacity] = compared.runs["revenue"].to_list()
         assert compared.result("fifo").metrics()["revenue"] == found[capacity][0]
     assert found == {1.0: [0.0], 4.0: [16.0]}  # two jobs of four core-slots each at slot 0, and two at slot 2
@@ -193,7 +193,7 @@ def test_an_agent_of_ones_own_is_found_again(mine: Any, tmp_path: Path) -> None:
     agents = [*mine, "fcfs"] if isinstance(mine, list) else mine | {"fcfs": "fcfs"}
     for reused in ([False, False], [True, True]):
         found = desim.compare("batch", agents, seeds=1, workers=1, out=tmp_path, **SMALL)
-        assert [one.reused for one in found.summaries] == reused
+        assert [one.reused for one in found.all_runs] == reused
 
 
 def write_log(path: Path, run_time: int, cores: int = 4) -> None:
@@ -211,7 +211,7 @@ def test_a_log_that_has_changed_is_read_again(options: dict[str, Any], tmp_path:
         for out in (None, tmp_path / "out"):
             found = desim.compare("batch", ["fcfs", "sjf"], trace=str(log), out=out, workers=1, **options)
             assert found.runs["waiting_time_mean"].to_list() == [wait, wait]
-            assert [one.reused for one in found.summaries] == [reused and out is not None] * 2
+            assert [one.reused for one in found.all_runs] == [reused and out is not None] * 2
     with pytest.raises(InvalidConfiguration, match=r"t.swf is the same for all seeds: nothing in it is drawn"):
         desim.compare("batch", ["fcfs"], trace=str(log), seeds=3, workers=1, **options)
     write_log(log, 100, cores=8)
@@ -240,7 +240,7 @@ def test_a_log_that_changes_during_a_run_is_stored_under_no_name(
     for run_time in (900, 100):
         write_log(log, run_time)
         found = desim.compare("batch", ["fcfs"], trace=str(log), out=tmp_path / "out", workers=1)
-        assert [one.reused for one in found.summaries] == [False]
+        assert [one.reused for one in found.all_runs] == [False]
         assert found.runs["waiting_time_mean"].to_list() == [2 * run_time - 20]
 
 
@@ -289,26 +289,24 @@ def test_mistakes_are_found_before_the_first_run(
 
 
 @pytest.fixture(scope="module")
-def compared() -> ComparisonResult:
+def compared() -> Comparison:
     """Return a comparison with ranks."""
     return desim.compare(cluster, ["fcfs", "easy", "sjf"], seeds=3, workers=1)
 
 
-def test_it_shows_itself(compared: ComparisonResult) -> None:
-    assert repr(compared).startswith(
-        "ComparisonResult(batch: fcfs, easy-fcfs, sjf; 3 seeds, best by waiting_time_mean: "
-    )
+def test_it_shows_itself(compared: Comparison) -> None:
+    assert repr(compared).startswith("Comparison(batch: fcfs, easy-fcfs, sjf; 3 seeds, best by waiting_time_mean: ")
     assert "Metrics: means over 3 seeds" in str(compared) and "Ranks by" in str(compared)
     html = compared._repr_html_()
     assert html.count("<table>") == 4 and "easy-fcfs" in html and "has the best mean" in html
     assert set(comparison_figures(compared)) == {"metrics", "ranks", "profiles"}
 
 
-def test_its_tables_hold_what_the_file_does(compared: ComparisonResult, tmp_path: Path) -> None:
+def test_its_tables_hold_what_the_file_does(compared: Comparison, tmp_path: Path) -> None:
     from desim.sweep.comparison import write_csv
 
     table = compared.table
-    written = pl.read_csv(write_csv(compared.comparison, tmp_path / "comparison.csv"), infer_schema_length=None)
+    written = pl.read_csv(write_csv(compared.table, tmp_path / "comparison.csv"), infer_schema_length=None)
     assert table.columns == written.columns
     for name in table.columns:
         assert table[name].to_list() == written[name].cast(table[name].dtype).to_list()

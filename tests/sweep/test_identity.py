@@ -115,7 +115,7 @@ def reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
         found = desim.compare(
             problem, agents, seeds=1, workers=options.pop("workers", 1), out=tmp_path / "o", **options
         )
-        return [one.reused for one in found.summaries]
+        return [one.reused for one in found.all_runs]
 
     return compare
 
@@ -236,7 +236,7 @@ if __name__ == "__main__":
     for workers in (1, 2):
         own = desim.compare("batch", [Mine(), "fcfs"], seeds=1, workers=workers, out="agents", jobs=20, cores=16)
         made = desim.compare(make, ["fifo", "tetris"], seeds=1, workers=workers, out="problems", count=6)
-        print([one.reused for one in (*own.summaries, *made.summaries)], made.runs["revenue"].to_list())
+        print([one.reused for one in (*own.all_runs, *made.all_runs)], made.runs["revenue"].to_list())
 """
 
 

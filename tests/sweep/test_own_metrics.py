@@ -67,8 +67,8 @@ def test_in_results() -> None:
 def test_in_comparisons(problem: Any) -> None:
     options = {"metrics": [LONGEST]} | SMALL if problem == "batch" else {}
     found = desim.compare(problem, ["fcfs", "sjf"], seeds=3, workers=1, metric="longest_wait", **options)
-    assert found.comparison.criterion is not None and found.comparison.criterion.better == "lower"
-    assert "longest_wait" in found.comparison.shown and "longest_wait" in found.runs.columns
+    assert found.criterion is not None and found.criterion.better == "lower"
+    assert "longest_wait" in found.shown and "longest_wait" in found.runs.columns
     assert "longest wait" in str(found).lower().replace("\n", " ")
     assert comparison_figures(found)["metrics"]
 

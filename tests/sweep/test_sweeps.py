@@ -89,11 +89,11 @@ def test_every_run_is_performed_once_and_never_again(tmp_path: Path, jobs: int) 
     outcomes = run_all(walk, [two, zero, one, two, same], store, workers=Workers(jobs))
     assert traced(trace) == [0, 1, 2]
     assert list(outcomes) == [two, zero, one]
-    assert (outcomes.performed, list(outcomes.reused)) == (3, [])
+    assert (outcomes.performed, [run.reused for run in outcomes]) == (3, [False] * 3)
     assert outcomes[one]["end"] == walk(one)["end"]
     assert outcomes[one]["nothing"] is None
     again = run_all(walk, [two, three], store, workers=Workers(jobs))
-    assert (again.performed, list(again.reused), again[two]) == (1, [two], outcomes[two])
+    assert (again.performed, [run.reused for run in again], again[two]) == (1, [True, False], outcomes[two])
     assert traced(trace) == [0, 1, 1, 2, 3]
     assert 0 < again.seconds < 60
 
@@ -111,7 +111,7 @@ def test_records_are_kept_beside_outcomes(tmp_path: Path) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     runs = walks(trace, 2, Walker("raises"))
     outcomes = run_all(record, runs, store, workers=Workers(1), with_records=True)
-    notes = [outcomes.records[run] / "note.txt" for run in runs]
+    notes = [run.records / "note.txt" for run in outcomes if run.records]
     assert [note.read_text() for note in notes] == ["0", "1"]
     shutil.rmtree(notes[1].parent)
     run_all(record, runs, store, workers=Workers(1), with_records=True)

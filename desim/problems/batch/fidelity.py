@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.problem import Better, Metric
 from desim.problems.batch.job import Job
 
 if TYPE_CHECKING:
-    pass
+    from desim.problems.batch.workload import Workload
+    from desim.result import Result
 
 __all__ = [
     "NEAR_SECONDS",
@@ -28,8 +31,8 @@ __all__ = [
     "group_nearness",
     "idle_waits",
     "nearness",
-    "quantiles_of",
     "wait_log",
+    "wait_metrics",
 ]
 
 NEAR_SECONDS = 600.0
@@ -41,7 +44,14 @@ Floats = NDArray[np.float64]
 #: Upper bounds of the classes of cores, and of the classes of requested time in seconds, with their names.
 _CORES = (1, 4, 16, 64)
 _TIMES = {"to 15 min": 900.0, "to 1 h": 3_600.0, "to 4 h": 14_400.0, "to 1 day": 86_400.0, "to 4 days": 345_600.0}
-_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+#: Metrics of waits beside recorded ones: field of the accuracy, name, meaning, unit, and which values are better.
+_METRICS: tuple[tuple[str, str, str, str, Better], ...] = (
+    ("near", "wait_near", "share of jobs whose wait is near the recorded one, by 10 min or 20 %", "", "higher"),
+    ("mean_absolute_error", "wait_error_mean", "mean absolute difference from the recorded waits", "s", "lower"),
+    ("median_absolute_error", "wait_error_median", "median absolute difference from the recorded waits", "s", "lower"),
+    ("rank_correlation", "wait_rank_correlation", "Spearman's correlation with the recorded waits", "", "higher"),
+    ("distance", "wait_distance", "largest difference of the distributions of waits, from 0 to 1", "", "lower"),
+)
 
 
 @dataclass(frozen=True)
@@ -212,6 +222,54 @@ def _ranks(values: Floats) -> Floats:
     return ranks
 
 
+def wait_metrics(log: Workload, *, warm_up: float = 0.0, cool_down: float = 0.0) -> tuple[Metric, ...]:
+    """Return metrics of a run on a log that compare its waits with the recorded ones.
+
+    Parameters
+    ----------
+    log : Workload
+        Jobs of a log, or of a window of it, with their recorded waits.
+    warm_up, cool_down : float
+        Times after the first submission and before the end of the run in which waits are not compared, in seconds; in a
+        window of a log, its measured interval counts.
+
+    Returns
+    -------
+    tuple of Metric
+        ``wait_near``, errors, rank correlation and distance, see `WaitAccuracy`; and ``no_wait_near``, the share of
+        near waits if no job waited at all, which is the same for all agents.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If no wait to compare with is known.
+    """
+    if "waiting_time" not in log.columns or np.isnan(log["waiting_time"]).all():
+        raise InvalidConfiguration("recorded waits: got no known wait, so there is nothing to compare with; try a log")
+    times = log["submission_time"]
+    begin, end = (times[0] + warm_up, None) if log.window is None else log.window.observed
+
+    def recorded(result: Result) -> Floats:
+        counted = (times >= begin) & (times < (result.end_time - cool_down if end is None else end))
+        waits: Floats = np.where(counted, log["waiting_time"], np.nan)
+        return waits
+
+    def measure(result: Result, name: str) -> float:
+        jobs = result.scan("jobs").select("arrival_number", "waiting_time").collect()
+        waits = np.full(len(log), np.nan)
+        waits[jobs["arrival_number"].to_numpy()] = jobs["waiting_time"].to_numpy()
+        return float(getattr(nearness(waits, recorded(result)), name))
+
+    def idle(result: Result) -> float:
+        return nearness(np.zeros(len(log)), recorded(result)).near
+
+    words = "wait_near of the trivial prediction that no job waits"
+    compared = (
+        Metric(name, text, unit, better, "", partial(measure, name=of)) for of, name, text, unit, better in _METRICS
+    )
+    return (*compared, Metric("no_wait_near", words, measure=idle))
+
+
 def group_nearness(predicted: ArrayLike, log: RecordedWaits) -> dict[str, dict[str, WaitAccuracy]]:
     """Return the accuracy of predicted waits in each group that contains a job with a recorded wait.
 
@@ -290,11 +348,3 @@ def idle_waits(
         peaks[here] = np.maximum(most[first[here]], most[last])
         most = np.maximum(most[: -(2**level)], most[2**level :])
     return len(count), int((peaks + cores[is_long] <= num_cores).sum())
-
-
-def quantiles_of(waits: ArrayLike) -> dict[str, float]:
-    """Return quantiles of the known waits, such as ``p50``, and their mean."""
-    values = np.asarray(waits, dtype=np.float64)
-    values = values[~np.isnan(values)] if not np.isnan(values).all() else np.array([np.nan])
-    found = {f"p{100 * share:g}": float(np.quantile(values, share)) for share in _QUANTILES}
-    return found | {"mean": float(values.mean())}

@@ -17,8 +17,10 @@ from desim.checks import check_int
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many
+from desim.problem import Metric
 from desim.problems.batch import BatchCluster, Workload
 from desim.problems.batch.cycles import parse_cycle
+from desim.problems.batch.fidelity import wait_metrics
 from desim.problems.batch.kind import KIND
 from desim.problems.batch.parts import gathered, has_dependencies
 from desim.problems.batch.windows import sampled, seconds_of
@@ -139,6 +141,8 @@ class MetricOptions:
     """Time before the end of the run that metrics exclude, or what is simulated behind each window."""
     unfinished: Literal["exclude", "include"] = "exclude"
     """Whether jobs that have not finished count with their times so far."""
+    recorded_waits: bool = False
+    """Compare waits with those that the log recorded: metrics such as wait_near, for each agent."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class BatchSystem(SeededProblemSpec):
 
     def instance(self, options: BatchOptions) -> ProblemInstance:
         """Return the instance to simulate."""
-        workload = load_workload(options.workload, options.site, stream=options.stream)
+        workload: Any = load_workload(options.workload, options.site, stream=options.stream)
         whole = self._instance(options, workload)
         if options.windows == WindowOptions():
             return whole
@@ -173,9 +177,8 @@ class BatchSystem(SeededProblemSpec):
         def window_of(number: int) -> ProblemInstance:
             """Return the instance of a window."""
             jobs = windows[check_int("window", number, least=0, most=len(windows) - 1)]
-            nodes = getattr(workload, "nodes", ())
             name = f"{workload.name}, window {number}"
-            part = _Part(name, jobs, workload.num_cores, len(jobs), workload.report, nodes)
+            part = replace(workload, name=name, jobs=jobs, num_jobs=len(jobs))
             return replace(self._instance(options, part), window=number)
 
         if options.windows.window is not None:
@@ -186,6 +189,8 @@ class BatchSystem(SeededProblemSpec):
 
     def _instance(self, options: BatchOptions, workload: plugins.LoadedWorkload) -> ProblemInstance:
         problem = cluster(workload, options.system, options.site)
+        if options.metrics.recorded_waits:
+            problem.own_metrics = _wait_metrics(workload, options)
         assert workload.num_cores is not None, "load_workload refuses a machine of unknown size"
         report = workload.report
         known = replace(options.workload, cores=workload.num_cores)
@@ -200,7 +205,7 @@ class BatchSystem(SeededProblemSpec):
             size=f"{jobs} on {place}",
             place=place,
             options=replace(options, workload=known),
-            kind=KIND,
+            kind=KIND.with_metrics(problem.own_metrics),
             make=partial(_for_run, problem),
             workload=workload.jobs,
             is_drawn=report is None
@@ -225,6 +230,7 @@ class BatchSystem(SeededProblemSpec):
     def metric_options(self, options: BatchOptions) -> dict[str, Any]:
         """Return the options of the metrics; what is measured in a window, its run knows itself."""
         found = asdict(options.metrics)
+        del found["recorded_waits"]  # they are metrics that the problem names
         for name in ("warm_up", "cool_down"):
             value = found.pop(name)
             if options.windows == WindowOptions():
@@ -257,6 +263,8 @@ class BatchSystem(SeededProblemSpec):
         files = gathered("FILES", "options")  # options that may be the name of a file
         site |= {name: Path(site[name]) for name in files if name in site and Path(site[name]).exists()}
         found = {"workload": workload, "system": system} | ({"site": site} if site else {})
+        if options.metrics.recorded_waits:
+            found["recorded_waits"] = True
         if options.windows != WindowOptions():
             around = {"warm_up": options.metrics.warm_up, "cool_down": options.metrics.cool_down}
             found["windows"] = asdict(options.windows) | around
@@ -384,16 +392,18 @@ def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: Site
     return found
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Window of a workload, as a workload."""
-
-    name: str
-    jobs: Workload
-    num_cores: int | None
-    num_jobs: int
-    report: plugins.RepairReport | None
-    nodes: Sequence[Any]
+def _wait_metrics(workload: plugins.LoadedWorkload, options: BatchOptions) -> tuple[Metric, ...]:
+    """Return metrics of waits beside those of the log, which must be simulated as it is."""
+    changes = options.workload.load, options.site.moldable, options.site.dependencies, options.stream or None
+    if not isinstance(workload.jobs, Workload) or changes not in ((None,) * 4, (None, None, "drop", None)):
+        raise InvalidConfiguration(
+            f"--recorded-waits: got {workload.name}, expected a log with --trace FILE that is simulated as it is: "
+            "without --stream, --load, --moldable, --dependencies"
+        )
+    if options.windows != WindowOptions():
+        return wait_metrics(workload.jobs)
+    around = {name: seconds_of(name, getattr(options.metrics, name)) for name in ("warm_up", "cool_down")}
+    return wait_metrics(workload.jobs, **around)
 
 
 def _windows(options: BatchOptions, workload: plugins.LoadedWorkload) -> list[Workload]:

@@ -30,8 +30,8 @@ print(", ".join(figures))
 # shown here: the distributions of other values, or of some of the jobs, are drawn from any arrays.
 
 waits = {}
-for agent in found.comparison.means:
-    tables = [found.result(agent, seed=seed).table("jobs") for seed in found.comparison.seeds]
+for agent in found.means:
+    tables = [found.result(agent, seed=seed).table("jobs") for seed in found.seeds]
     waits[agent] = [wait for table in tables for wait in table.filter(table["run_time"] < 600.0)["waiting_time"]]
 shares = plotting.distributions(waits, label="waiting time of jobs below ten minutes", unit="s")
 
@@ -40,5 +40,5 @@ shares = plotting.distributions(waits, label="waiting time of jobs below ten min
 # ---------------
 # Each run is averaged in bins, and the bands are 95 % confidence intervals over the five runs.
 
-runs = {agent: [found.result(agent, seed=seed) for seed in found.comparison.seeds] for agent in ("fcfs", "easy-sjf")}
+runs = {agent: [found.result(agent, seed=seed) for seed in found.seeds] for agent in ("fcfs", "easy-sjf")}
 panels = plotting.mean_curves(runs)

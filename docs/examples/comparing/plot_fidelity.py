@@ -16,9 +16,9 @@ import matplotlib.pyplot as plt
 
 from desim import simulate
 from desim.agents.batch import create
+from desim.plotting import distributions
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.fidelity import idle_waits, nearness
-from desim.problems.batch.fidelity_figures import draw_waits
 from desim.workloads import job_table, lublin
 
 jobs = lublin.generate(2_000, 96, seed=3, load=0.85, overestimate=3.0)
@@ -58,5 +58,5 @@ print(f"{long} waits of more than ten minutes, {free} of them with enough free c
 figure, panels = plt.subplots(2, 1, figsize=(9, 7), layout="constrained")
 for panel, num_cores in zip(panels, (128, 96), strict=True):
     curves = {name: waits[name, num_cores] for name in names}
-    draw_waits({"recorded": log.waiting_time} | curves, axes=panel)
+    distributions({"recorded": log.waiting_time} | curves, label="waiting time", unit="s", axes=panel)
     panel.set_title(f"{num_cores} cores", loc="left")
