@@ -23,6 +23,7 @@ from desim.cli.options import JsonFlag, listed_agents, problem_of
 from desim.cli.output import print_json, print_table, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.files import write_atomically
 from desim.notes import plain, print_note
 from desim.plotting.files import save_figure
 from desim.problems.batch.fidelity import (
@@ -40,7 +41,7 @@ from desim.problems.batch.fidelity_figures import draw_groups, draw_waits
 from desim.problems.batch.idle_nodes import LongWaits, waits_on_nodes
 from desim.problems.batch.options import BatchOptions, load_workload
 from desim.problems.batch.windows import seconds_of
-from desim.records import make_directory, write_atomically
+from desim.records import make_directory
 from desim.scenario import ProblemInstance, Scenario, measure, replay
 from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, run_all
 from desim.sweep.simulated import AgentByName, ProblemSetting, shared_instance

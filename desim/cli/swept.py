@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from desim.cli.compare import Compare, print_warnings
 from desim.cli.output import print_json, print_table, print_text
+from desim.files import write_atomically
 from desim.notes import print_note
 from desim.plotting.files import FigureFormat, write_figures
-from desim.records import make_directory, write_atomically
+from desim.records import make_directory
 from desim.sweep.comparison import Comparison
 from desim.sweep.options import options_in
 from desim.sweep.study import ComparisonResult

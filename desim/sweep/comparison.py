@@ -15,8 +15,8 @@ import numpy as np
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
+from desim.files import write_atomically
 from desim.problem import Better, ProblemDescriptor
-from desim.records import write_atomically
 from desim.result import Result
 from desim.statistics import (
     Estimate,

@@ -17,10 +17,11 @@ from desim import plugins, user_code
 from desim.agent_resolution import resolve_agent
 from desim.checks import check_int, did_you_mean, short_repr
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.files import write_atomically
 from desim.formatting import how_many
 from desim.notes import plain, print_note
 from desim.problem import Better, Metric, kinds
-from desim.records import make_directory, write_atomically
+from desim.records import make_directory
 from desim.reprs import html_rows
 from desim.result import Result
 from desim.scenario import ProblemInstance, Scenario, metrics_of_run, system_of
