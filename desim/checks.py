@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = [
+    "MOST_CORES",
+    "MOST_ITEMS",
     "check_action",
     "check_bool",
     "check_choice",
@@ -32,6 +34,11 @@ __all__ = [
     "sets_of_names",
     "short_repr",
 ]
+
+MOST_CORES = 2**24
+"""Largest number of cores of a cluster: each job's are a bit set, and the largest machine of 2025 has 11 million."""
+MOST_ITEMS = 100_000_000
+"""Largest number of jobs, slots and other things of which each takes memory."""
 
 Choice = TypeVar("Choice")
 Part = TypeVar("Part")

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
+from desim.files import write_atomically
 from desim.plotting.runs import load_runs
 from desim.plotting.views import averages
 from desim.problem import kind_of
 from desim.problems.batch import parse_core_sets
 from desim.problems.batch.executions import executions
-from desim.records import write_atomically
 from desim.result import Result
 
 __all__ = ["time_series", "to_batsim_csv", "to_chrome_trace", "to_csv"]

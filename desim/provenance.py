@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from desim.exceptions import RecordError
+from desim.files import write_atomically
 from desim.notes import plain
-from desim.records import write_atomically
 
 __all__ = ["PROVENANCE_FILE", "command_line", "commit", "keep", "provenance", "provenance_of", "versions_of"]
 

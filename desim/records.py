@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from desim.checks import short_repr
 from desim.exceptions import RecordError
+from desim.files import StorageError, locked, read_json, write_atomically
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,7 +38,6 @@ __all__ = [
     "portions_of",
     "read_info",
     "table_directory",
-    "write_atomically",
 ]
 
 INFO_FILE = "result.json"
@@ -145,7 +147,9 @@ class Records:
     ) -> None:
         self._out = None if out is None else Path(out)
         self._sorting = {name: list(table.sort_by) for name, table in tables.items()}
+        self._lock = ExitStack()
         if self._out is not None:
+            self._lock.enter_context(locked(self._out))
             create_directory(self._out, tables)
             write_info(self._out, {**info, "status": "running"}, self._sorting)
         self.tables = {name: TableWriter(table, self._out and self._out / name) for name, table in tables.items()}
@@ -160,7 +164,7 @@ class Records:
     def copied(self) -> Records:
         """Return records that continue in memory from the rows recorded so far."""
         other = copy(self)
-        other._out = None
+        other._out, other._lock = None, ExitStack()
         other.tables = {name: table.copied() for name, table in self.tables.items()}
         return other
 
@@ -169,6 +173,7 @@ class Records:
         tables = {name: table.close() for name, table in self.tables.items()}
         if self._out is not None:
             write_info(self._out, info, self._sorting)
+        self._lock.close()
         return tables
 
 
@@ -194,7 +199,7 @@ def create_directory(path: Path, tables: Mapping[str, Any]) -> None:
         for place in places:
             place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RecordError(f"cannot create {path}: {error.strerror}") from error
+        raise StorageError(f"cannot create {path}: {error.strerror}") from error
 
 
 def make_directory(directory: Path) -> None:
@@ -282,10 +287,13 @@ class Parts:
     """
 
     def __init__(self, directory: Path, sort_by: Sequence[str] = ()) -> None:
+        self.directory = directory
         self._paths = sorted(directory.glob("part-*.parquet"))
         if not self._paths:
             raise RecordError(f"{directory} contains no part of a table")
         for path in self._paths:
+            if path.is_symlink() or not path.is_file():
+                raise RecordError(f"{path}: expected a plain file")
             path.open("rb").close()  # a run that uses this table is stored with it, and Polars opens files unnoticed
         self.sort_by = list(sort_by)
 
@@ -294,7 +302,13 @@ class Parts:
         """Number of rows."""
         import polars as pl
 
-        return int(_scan(self._paths).select(pl.len()).collect().item())
+        with _readable(self.directory):
+            return int(_scan(self._paths).select(pl.len()).collect().item())
+
+    def collect(self) -> pl.DataFrame:
+        """Return the whole table, sorted, in memory."""
+        with _readable(self.directory):
+            return self.scan().collect()
 
     def scan(self) -> pl.LazyFrame:
         """Return the whole table, sorted, as a lazy frame."""
@@ -323,6 +337,10 @@ class Parts:
             About `PORTION_ROWS` rows; all rows with the same value in the first sorting column come together.
             At least one portion is yielded, which may be empty.
         """
+        with _readable(self.directory):
+            yield from self._portions(columns, by, in_order)
+
+    def _portions(self, columns: Sequence[str] | None, by: Sequence[str], in_order: bool) -> Iterator[pl.DataFrame]:
         import polars as pl
 
         order = [*by, *self.sort_by] if in_order else []
@@ -411,6 +429,17 @@ def portions_of(
         yield table[begin : begin + PORTION_ROWS]
 
 
+@contextmanager
+def _readable(directory: Path) -> Iterator[None]:
+    """Raise RecordError if a table cannot be read while the block runs."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__module__.partition(".")[0] not in ("polars", "pyo3_runtime"):  # its panics are no Exceptions
+            raise
+        raise RecordError(f"{directory}: the table cannot be read: {str(error).partition(chr(10))[0]}") from error
+
+
 def _scan(paths: list[Path]) -> pl.LazyFrame:
     import polars as pl
 
@@ -448,11 +477,11 @@ def read_info(directory: Path) -> dict[str, Any]:
     Raises
     ------
     RecordError
-        If there is none, it is not JSON, it was written by a newer desim, or it names tables elsewhere.
+        If there is none, it is not JSON, it was written by a newer desim, or its tables are elsewhere or no lists.
     """
     path = directory / INFO_FILE
     try:
-        info = json.loads(path.read_text())
+        info = read_json(path)
     except OSError as error:
         raise RecordError(
             f"no result in {directory}: {path.name}: {error.strerror}; `desim run --out {directory}` writes one"
@@ -461,32 +490,8 @@ def read_info(directory: Path) -> dict[str, Any]:
         raise RecordError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(info, dict) or info.get("format") != FORMAT_VERSION or not isinstance(info.get("tables"), dict):
         raise RecordError(f"{path}: expected a result of format {FORMAT_VERSION}")
-    for name in info["tables"]:
+    for name, columns in info["tables"].items():
         table_directory(directory, name)
+        if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+            raise RecordError(f"{path}: table {name!r}: got {short_repr(columns)}, expected a list of columns")
     return info
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` on a temporary file and move it into place, so that no incomplete file is ever visible.
-
-    Parameters
-    ----------
-    path : Path
-        File to write or replace.
-    write : callable
-        Called with the path of the temporary file, in the same directory.
-
-    Raises
-    ------
-    RecordError
-        If the file cannot be written; no temporary file remains.
-    """
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        write(temporary)
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) or type(error).__module__.startswith("polars"):  # polars raises its own errors
-            raise RecordError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
-        raise

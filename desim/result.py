@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, RecordError, missing
+from desim.files import StorageError, draft_of, synchronize, write_atomically
 from desim.records import (
+    INFO_FILE,
     Parts,
     create_directory,
     portions_of,
     read_info,
     table_directory,
-    write_atomically,
     write_info,
 )
 from desim.reprs import html_table
+from desim.tables import Column, fault_of
 
 if TYPE_CHECKING:
     import pandas
@@ -28,11 +30,17 @@ if TYPE_CHECKING:
 
     from desim.problem import Metric, ProblemDescriptor
 
-__all__ = ["RUN_STATUSES", "Result"]
+__all__ = ["RUN", "RUN_STATUSES", "Result"]
 
 RUN_STATUSES = ("complete", "truncated", "stalled", "interrupted", "failed")
 """Final statuses of a run; the records of a run that is under way or has crashed say ``"running"``."""
 
+RUN = (
+    Column("status", "text", "how the run ended", values=RUN_STATUSES),
+    Column("end_time", "float", "when the run ended", least=0),
+    Column("until", "float", "latest end of the run", null="for a run without a limit"),
+)
+"""Entries about its end in the description of every run."""
 
 MOST_JOBS = 100_000
 """Number of jobs above which notebooks do not show metrics, because they take too long to compute."""
@@ -146,7 +154,8 @@ class Result:
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table in memory."""
         if name not in self._frames:
-            self._frames[name] = self.scan(name).collect()
+            table = self.source(name)
+            self._frames[name] = table.collect()
         return self._frames[name]
 
     def to_arrow(self, name: str = "jobs") -> pyarrow.Table:
@@ -276,15 +285,23 @@ class Result:
         target = Path(directory)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise RecordError(f"{target} already exists and is not empty; choose another directory or remove it first")
-        temporary = target.with_name(f".{target.name}.partial")
-        shutil.rmtree(temporary, ignore_errors=True)
-        create_directory(temporary, self._tables)
-        for name in self._tables:
-            write_atomically(temporary / name / "part-000000.parquet", self.table(name).write_parquet)
-        write_info(temporary, self.info, {name: [] for name in self._tables})
-        if target.exists():
-            target.rmdir()
-        temporary.replace(target)
+        draft = draft_of(target)
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            create_directory(draft, self._tables)
+            for name in self._tables:
+                write_atomically(draft / name / "part-000000.parquet", self.table(name).write_parquet)
+            write_info(draft, self.info, {name: [] for name in self._tables})
+            if target.exists():
+                target.rmdir()
+            draft.replace(target)
+            synchronize(target.parent)
+        except RecordError:
+            raise
+        except OSError as error:
+            raise StorageError.of(target, error) from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
         return target
 
     @classmethod
@@ -309,10 +326,16 @@ class Result:
         source = Path(directory)
         info = read_info(source)
         sorting = info.pop("tables")
-        tables = {name: Parts(table_directory(source, name), columns) for name, columns in sorting.items()}
         info.pop("format")
         from desim.problem import kinds
 
-        known = kinds().get(str(info.get("problem")))
-        former = known.former_info if known is not None else {}
-        return cls(tables, {former.get(name, name): value for name, value in info.items()})
+        known = kinds().get(str(info.get("problem"))) if "kind" not in info else None
+        if known is not None:
+            info = {known.former_info.get(name, name): value for name, value in info.items()}
+            if unknown := sorting.keys() - {table.name for table in known.tables}:
+                raise RecordError(f"{source / INFO_FILE}: problem {known.name!r} has no table {min(unknown)!r}")
+            for column in (*known.info, *(() if info.get("status") == "running" else RUN)):
+                if fault := fault_of(column, info):
+                    raise RecordError(f"{source / INFO_FILE}: {fault}")
+        tables = {name: Parts(table_directory(source, name), columns) for name, columns in sorting.items()}
+        return cls(tables, info)

@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import short_repr
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class Column:
         Statuses of a row in which the column is not null; it is null in all others.
     values : tuple of str
         Allowed strings; empty for any.
-    least : float or None
-        Smallest allowed number.
+    least, most : float or None
+        Smallest and largest allowed number.
     finite : bool
         Whether infinite numbers are excluded.
     formula : str
@@ -72,6 +73,7 @@ class Column:
     given: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     least: float | None = None
+    most: float | None = None
     finite: bool = True
     formula: str = ""
     each: str = ""
@@ -357,11 +359,23 @@ def fault_of(column: Column, info: Mapping[str, Any]) -> str:
         return ""
     is_kind = isinstance(value, allowed) and (column.dtype == "boolean" or type(value) is not bool)
     if not is_kind:
-        return f"{column.name}: got {value!r}, expected {' or '.join(wanted)}"
+        return f"{column.name}: got {short_repr(value)}, expected {' or '.join(wanted)}"
     if column.values and value not in column.values:
-        return f"{column.name}: got {value!r}, expected one of {', '.join(column.values)}"
+        return f"{column.name}: got {short_repr(value)}, expected one of {', '.join(column.values)}"
     if column.least is not None and not column.least <= value < math.inf:
-        return f"{column.name}: got {value!r}, expected a value >= {column.least:g}"
+        return f"{column.name}: got {short_repr(value)}, expected a value >= {column.least:g}"
+    if column.most is not None and value > column.most:
+        return f"{column.name}: got {short_repr(value)}, expected a value <= {column.most:g}"
+    return _fault_of_parts(column, value) if isinstance(value, list | dict) else ""
+
+
+def _fault_of_parts(column: Column, value: list[Any] | dict[str, Any]) -> str:
+    """Return the fault of the parts of an entry."""
+    kinds = (str,) if column.dtype == "texts" else (int, float, type(None))
+    for part in value if isinstance(value, list) else value.values():
+        is_type = not isinstance(value, dict) or part in get_args(DataType)  # a type by name, for columns with ``each``
+        if not isinstance(part, kinds) or isinstance(part, bool) or not is_type:
+            return f"{column.name}: got {short_repr(part)}, expected {column.dtype}"
     return ""
 
 

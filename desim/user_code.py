@@ -12,9 +12,10 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration
@@ -118,7 +119,14 @@ def load_agent(reference: str) -> Agent:
     if not isinstance(found, type) and callable(getattr(found, "act", None)):
         agent: Agent = copy.deepcopy(found)  # so that state of one run does not reach the next
         return agent
-    made = load_problem_factory(reference, found)()
+    make = load_problem_factory(reference, found)
+    try:
+        made = make()
+    except DesimError:
+        raise
+    except (Exception, SystemExit) as error:
+        told = f"{type(error).__name__}: {error}{_place_of(error)}"
+        raise InvalidConfiguration(f"{reference} cannot be created: {told}") from error
     if not callable(getattr(made, "act", None)):
         raise InvalidConfiguration(f"{reference}: {type(made).__name__} has no method act(observation)")
     own: Agent = made
@@ -164,15 +172,30 @@ def _search_here() -> str:
     """Append the current directory to the import path, and return it."""
     here, checkout = str(Path.cwd()), Path(__file__).parents[1]
     if here not in sys.path:
-        # Last, so that no local file shadows an installed module. The folders of a checkout of desim, such as agents/,
-        # are importable only as desim.agents.
-        is_checkout = (checkout / "setup.cfg").exists() and str(checkout) in sys.path
-        sys.path.insert(sys.path.index(str(checkout)) if is_checkout else len(sys.path), here)
+        sys.path.append(here)  # last, so that no local file shadows an installed module
+    # The folders of a checkout of desim, such as agents/, are importable only as desim.agents.
+    if (checkout / "setup.cfg").exists() and Path(here) != checkout:
+        _Here.names = {one.stem for one in checkout.iterdir()} - {"desim"}
+        if _Here not in sys.meta_path:
+            sys.meta_path.insert(0, _Here)
     importlib.invalidate_caches()
     return here
 
 
+class _Here:
+    """Finder of modules in the current directory that are called like a folder of the checkout."""
+
+    names: ClassVar[set[str]] = set()
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the module in the current directory; None for any other name."""
+        return PathFinder.find_spec(name, [str(Path.cwd())]) if path is None and name in cls.names else None
+
+
 def _module(reference: str, name: str) -> ModuleType:
+    if name.partition(".")[0] in sys.stdlib_module_names:
+        raise InvalidConfiguration(f"{reference}: {name} is a module of Python itself, expected one of yours")
     here = _search_here()
     sys.audit(LOADED, name)
     try:
@@ -189,10 +212,15 @@ def _module(reference: str, name: str) -> ModuleType:
 
 
 def _complaint(reference: str, name: str, error: BaseException) -> str:
+    place = "" if isinstance(error, SyntaxError) else _place_of(error)
+    return f"{reference}: module {name} cannot be imported: {type(error).__name__}: {error}{place}"
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the file and line that an error comes from, in brackets; empty if no file is known."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     ours = [frame for frame in frames if not frame.filename.startswith("<") and Path(frame.filename) != Path(__file__)]
-    place = "" if isinstance(error, SyntaxError) or not ours else f" ({ours[-1].filename}, line {ours[-1].lineno})"
-    return f"{reference}: module {name} cannot be imported: {type(error).__name__}: {error}{place}"
+    return f" ({ours[-1].filename}, line {ours[-1].lineno})" if ours else ""
 
 
 def _public(found: Any) -> Iterator[str]:

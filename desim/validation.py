@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problem import kind_of
 from desim.reprs import Summarized
-from desim.result import RUN_STATUSES, Result
+from desim.result import RUN, Result
 from desim.tables import Column, Table, fault_of
 
 if TYPE_CHECKING:
@@ -208,14 +208,6 @@ class ViolationCollector:
         """
         violations = [Violation(rule, text) for rule, messages in self._messages.items() for text in messages]
         return ValidationReport(tuple(violations), dict(self._counts), dict(self._checks))
-
-
-RUN = (
-    Column("status", "text", "how the run ended", values=RUN_STATUSES),
-    Column("end_time", "float", "when the run ended", least=0),
-    Column("until", "float", "latest end of the run", null="for a run without a limit"),
-)
-"""Entries about its end in the description of every run."""
 
 
 class Recorded:
@@ -864,11 +856,13 @@ def _check_columns(result: Result, tables: Sequence[Table], findings: ViolationC
     for table in tables:
         rows, is_faulty = 0, False
         try:
-            for portion in result.portions(table.name, in_order=False):
-                rows += len(portion)
-                is_faulty = is_faulty or any(table.faults(portion))
+            result.source(table.name)
         except RecordError as error:
             faults.append(str(error))
+            continue
+        for portion in result.portions(table.name, in_order=False):
+            rows += len(portion)
+            is_faulty = is_faulty or any(table.faults(portion))
         if is_faulty:
             faults += table.faults(result.table(table.name))  # whole tables, for row numbers
         longest = max(longest, rows)

@@ -14,8 +14,8 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import RecordError
+from desim.files import write_atomically
 from desim.problem import Better
-from desim.records import write_atomically
 from desim.statistics import Estimate, mean_interval, paired_difference
 from desim.sweep import Outcomes, Run, RunFunction, run_all
 

@@ -29,10 +29,10 @@ from desim.experiments.report_blocks import (
     Table,
 )
 from desim.experiments.study import TRIAL, Account
+from desim.files import write_atomically
 from desim.formatting import how_many
 from desim.plotting.page import Block as PageBlock
 from desim.plotting.page import Picture, Section, write_page
-from desim.records import write_atomically
 
 __all__ = ["Chapter", "Opening", "chapters_of", "documented", "write_documentation", "write_report"]
 

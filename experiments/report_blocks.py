@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from desim.cli.output import print_table, print_text
 from desim.experiments.frame import Frame
+from desim.files import write_atomically
 from desim.notes import plain
 from desim.plotting.page import Bullets, Cell, Paragraph, Table
-from desim.records import write_atomically
 from desim.statistics import Estimate
 from desim.sweep import Outcomes
 

@@ -28,9 +28,10 @@ from desim.experiments.report_blocks import (
     restored,
     stored,
 )
+from desim.files import write_atomically
 from desim.notes import plain, print_note
 from desim.provenance import commit, versions_of
-from desim.records import is_plain_name, write_atomically
+from desim.records import is_plain_name
 from desim.sweep import RunFunction, Store, Workers
 from desim.sweep.digest import source_digest
 

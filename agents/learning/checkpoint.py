@@ -21,7 +21,8 @@ from torch import Tensor
 
 from desim.agents.learning.pretrained import weight_files
 from desim.exceptions import RecordError
-from desim.records import is_plain_name, write_atomically
+from desim.files import write_atomically
+from desim.records import is_plain_name
 
 __all__ = ["load_checkpoint", "load_into", "load_weights", "renamed_learning", "save_checkpoint", "save_weights"]
 

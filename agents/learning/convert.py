@@ -18,7 +18,7 @@ from desim.agents.learning.checkpoint import renamed_learning
 from desim.agents.learning.learned import plain
 from desim.agents.learning.settings import TrainingSettings
 from desim.exceptions import InvalidConfiguration
-from desim.records import write_atomically
+from desim.files import write_atomically
 
 __all__ = ["converted"]
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear, log_softmax
 
+from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -302,6 +303,10 @@ def action_for(
     return action
 
 
+#: Largest number of units of a hidden layer.
+MOST_UNITS = 2**16
+
+
 class FullyConnected(nn.Sequential):
     """Sequence of layers that skips the module call of linear layers, a noticeable overhead with small batches."""
 
@@ -327,6 +332,8 @@ def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Seque
     activation : type
         Activation between layers.
     """
+    for size in sizes[1:-1]:
+        check_int("hidden", size, least=1, most=MOST_UNITS)
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), activation()]

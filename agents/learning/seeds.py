@@ -19,7 +19,7 @@ from desim.agents.learning.checkpoint import load_weights
 from desim.agents.learning.training import TrainingResult
 from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.records import write_atomically
+from desim.files import write_atomically
 from desim.statistics import Estimate, mean_interval
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 from desim.agents.learning.seeds import train_seeds
 from desim.checks import check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, MissingDependency
-from desim.records import write_atomically
+from desim.files import write_atomically
 
 if TYPE_CHECKING:
     from desim.agents.learning.settings import TrainingSettings

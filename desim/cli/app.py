@@ -5,19 +5,20 @@ Exit status: 0 on success; 1 if a check or run failed or was interrupted; 2 if a
 
 from __future__ import annotations
 
-import errno
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Protocol, Union
 
-from desim.checks import did_you_mean
+from desim.checks import did_you_mean, short_repr
 from desim.cli.helptext import plain_help, plain_text
 from desim.cli.options import named_as_given
-from desim.exceptions import EXTRAS, DesimError, InvalidConfiguration, RecordError, WorkloadError, missing
+from desim.exceptions import EXTRAS, DesimError, InvalidConfiguration, WorkloadError, missing
+from desim.files import is_storage_error
 
 __all__ = ["main"]
 
@@ -60,8 +61,6 @@ Examples:
   desim COMMAND --help                                      show the options of a command
 
 Exit status: 0 success; 1 a check or run failed or was interrupted; 2 invalid arguments or input."""
-#: System errors caused by the storage, not by the arguments.
-STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 class Command(Protocol):
@@ -104,12 +103,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         status = _complain(f"error: {missing(' '.join(['desim', *arguments[:2]]), error)}", 1)
     except OSError as error:
-        status = _complain(f"error: {error}", 1)
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "polars":
+        named = "".join(f": {short_repr(name)}" for name in (error.filename, error.filename2) if name is not None)
+        status = _complain(f"error: {error.strerror or error}{named}", _status(error))
+    except (MemoryError, RecursionError, OverflowError) as error:
+        status = _complain(f"error: {_limit(error)}", 1 if isinstance(error, MemoryError) else 2)
+    except BaseException as error:
+        if type(error).__module__.partition(".")[0] not in ("polars", "pyo3_runtime"):
             raise
-        status = _complain(f"error: records cannot be read or written: {error}", 1)
+        status = _complain(f"error: records cannot be read: {error}", 2)
     return status
+
+
+def _limit(error: BaseException) -> str:
+    """Return a sentence about a limit of Python or of the machine that was reached, with the place."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    if isinstance(error, MemoryError):
+        return f"memory is exhausted{place}; try fewer jobs, cores or workers"
+    what = "too deep a nesting" if isinstance(error, RecursionError) else "too large a number"
+    return f"{what} for Python: {error}{place}"
 
 
 def _parse(arguments: list[str]) -> Command:
@@ -217,11 +229,10 @@ def _help_of(command: type[Command]) -> str:
     return plain_text(inspect.getdoc(command) or "")
 
 
-def _status(error: DesimError) -> int:
-    """Return exit status 2 for invalid input, 1 for other errors."""
-    if isinstance(error, RecordError):
-        cause = error.__cause__
-        return 1 if isinstance(cause, OSError) and cause.errno in STORAGE_ERRORS else 2
+def _status(error: Exception) -> int:
+    """Return exit status 2 for invalid input, 1 for other errors, such as a full disk."""
+    if isinstance(error, OSError):  # those of stored records, too
+        return 1 if is_storage_error(error) or isinstance(error, ConnectionError | TimeoutError) else 2
     return 2 if isinstance(error, InvalidConfiguration | WorkloadError) else 1
 
 

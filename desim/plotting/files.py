@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
+from desim.files import write_atomically
 from desim.notes import print_note
 from desim.problem import ProblemDescriptor
-from desim.records import make_directory, write_atomically
+from desim.records import make_directory
 from desim.result import Result
 from desim.sweep.comparison import Comparison
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from desim.records import write_atomically
+from desim.files import write_atomically
 from desim.reprs import Cell, Table
 
 if TYPE_CHECKING:

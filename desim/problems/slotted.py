@@ -7,7 +7,7 @@ from typing import Any
 
 import simpy
 
-from desim.checks import check_int
+from desim.checks import MOST_ITEMS, check_int
 from desim.core import Decision, Phase, schedule_at
 from desim.problem import Problem, Process
 from desim.processes.arrivals import Arrivals
@@ -47,7 +47,7 @@ class SlottedProblem(Problem):
 
     def __init__(self, *, num_slots: int | None = None, processes: Iterable[Process] = ()) -> None:
         super().__init__(processes=processes)
-        self.num_slots = None if num_slots is None else check_int("num_slots", num_slots, least=1)
+        self.num_slots = None if num_slots is None else check_int("num_slots", num_slots, least=1, most=MOST_ITEMS)
 
     def start(self, items: Iterable[Any], time_of: Callable[[Any], float], deliver: Callable[[Any], None]) -> None:
         """Start the slot clock and the arrivals of a workload, see :func:`desim.processes.arrivals`."""

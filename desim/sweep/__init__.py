@@ -6,7 +6,7 @@ tasks of any kind, without a store.
 
 from __future__ import annotations
 
-from desim.sweep.files import StorageError
+from desim.files import StorageError
 from desim.sweep.runner import Outcomes, Run, RunFunction, SweepFailed, SweepInterrupted, run_all, settings_of
 from desim.sweep.store import Store, StoredOutcome, SweepStatus
 from desim.sweep.workers import Backend, Failed, Finished, WorkerCrashed, Workers, run_tasks

@@ -28,8 +28,8 @@ from desim import plugins
 from desim.checks import check_float, check_int, did_you_mean
 from desim.core import Agent, Simulation, run_to_end, simulate
 from desim.exceptions import InvalidConfiguration
+from desim.files import write_atomically
 from desim.problem import Problem, ProblemDescriptor, kinds, reference
-from desim.records import write_atomically
 
 __all__ = ["AdversarialInstance", "Annealing", "Found", "Ratio", "instances_of", "search"]
 

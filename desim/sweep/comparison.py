@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
+from desim.files import write_atomically
 from desim.formatting import how_many
 from desim.problem import Better, ProblemDescriptor
-from desim.records import write_atomically
 from desim.result import Result
 from desim.statistics import (
     Estimate,

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.files import HOST, StorageError, remove_leftovers
 from desim.notes import plain, print_note, progress
 from desim.result import Result
 from desim.sweep.digest import one_moment, source_digest
-from desim.sweep.files import HOST, StorageError, remove_leftovers
 from desim.sweep.recording import change_of, recording
 from desim.sweep.store import Store, StoredOutcome
 from desim.sweep.workers import Failed, Finished, Workers, run_tasks

@@ -25,8 +25,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from desim.exceptions import RecordError
-from desim.notes import plain, print_note
-from desim.sweep.files import (
+from desim.files import (
     HOST,
     StorageError,
     draft_of,
@@ -35,6 +34,7 @@ from desim.sweep.files import (
     remove_leftovers,
     write_durably,
 )
+from desim.notes import plain, print_note
 from desim.sweep.recording import change_of
 from desim.sweep.workers import Failed
 

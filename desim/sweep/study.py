@@ -16,9 +16,10 @@ from desim import plugins, user_code
 from desim.agent_resolution import resolve_agent
 from desim.checks import check_int, did_you_mean, short_repr
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.files import write_atomically
 from desim.notes import plain, print_note
 from desim.problem import Better, Metric, kinds
-from desim.records import make_directory, write_atomically
+from desim.records import make_directory
 from desim.scenario import ProblemInstance, system_of
 from desim.sweep.comparison import Comparison, IntervalKind, check_criterion, compare_runs, write_csv
 from desim.sweep.digest import source_digest

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from desim.exceptions import InvalidConfiguration
-from desim.records import write_atomically
+from desim.files import write_atomically
 from desim.scenario import system_of
 from desim.sweep.options import options_in, options_of
 

@@ -19,6 +19,7 @@ import pytest
 from sweep_runs import Walk, Walker, awkward, record, traced, walk, walks
 
 from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.files import write_durably
 from desim.sweep import (
     Run,
     StorageError,
@@ -32,7 +33,6 @@ from desim.sweep import (
     runner,
     settings_of,
 )
-from desim.sweep.files import write_durably
 
 HERE = Path(__file__).parent
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{HERE.parents[1]}:{HERE}"}

@@ -20,7 +20,7 @@ from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 
-from desim.checks import check_choice, check_int
+from desim.checks import MOST_CORES, check_choice, check_int
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, ids_of, select
@@ -135,7 +135,7 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int) -> None:
     InvalidConfiguration
         If `num_cores` is not positive.
     """
-    write_lines(path, _lines(jobs, check_int("num_cores", num_cores, least=1)))
+    write_lines(path, _lines(jobs, check_int("num_cores", num_cores, least=1, most=MOST_CORES)))
 
 
 def _lines(jobs: Iterable[Job], num_cores: int) -> Iterator[str]:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from numpy.random import Generator
 
-from desim.checks import check_float, check_int
+from desim.checks import MOST_ITEMS, check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Workload
 
@@ -151,6 +151,6 @@ def deal(jobs: Iterable[Job], num_users: int, rng: Generator) -> Workload:
     InvalidConfiguration
         If `num_users` is less than 1.
     """
-    check_int("num_users", num_users, least=1)
+    check_int("num_users", num_users, least=1, most=MOST_ITEMS)
     workload = Workload.of(jobs)
     return workload.with_columns(user_id=rng.integers(num_users, size=len(workload)))

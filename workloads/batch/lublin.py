@@ -26,7 +26,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
-from desim.checks import check_choice, check_float, check_int
+from desim.checks import MOST_CORES, MOST_ITEMS, check_choice, check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import Floats, make_jobs
@@ -268,17 +268,17 @@ class _Request:
     def __post_init__(self) -> None:
         """Check every argument."""
         check_choice("model", self.model, get_args(Model))
-        check_int("num_cores", self.num_cores, least=1)
+        check_int("num_cores", self.num_cores, least=1, most=MOST_CORES)
         for name in ("num_jobs", "num_users"):
             if getattr(self, name) is not None:
-                check_int(name, getattr(self, name), least=1)
+                check_int(name, getattr(self, name), least=1, most=MOST_ITEMS)
         if self.load is not None:
             check_float("load", self.load, above=0)
             if self.num_jobs == 1:
                 raise InvalidConfiguration("num_jobs: got 1 with a load, expected at least 2 jobs to define a load")
         if self.umed_offset is not None:
             check_float("umed_offset", self.umed_offset, least=0)
-        check_float("overestimate", self.overestimate, least=1)
+        check_float("overestimate", self.overestimate, least=1, most=1e6)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -315,9 +315,11 @@ class _Request:
             user = np.full(count, -1)
             if self.num_users is not None:
                 user = 1 + np.searchsorted(shares[:-1], for_users.random(count) * shares[-1], side="right")
+            with np.errstate(over="ignore"):  # the times are checked with the jobs
+                submission_time = block.submission_time * factor
             yield make_jobs(
                 np.arange(number, number + count),
-                block.submission_time * factor,
+                submission_time,
                 block.cores,
                 requested,
                 block.run_time,

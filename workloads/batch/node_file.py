@@ -27,9 +27,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Node
-from desim.problems.batch.nodes import NodeTable
+from desim.problems.batch.nodes import MOST_NODES, NodeTable
 from desim.problems.batch.parts.text import csv_entries, number_of, yaml_entries
 from desim.workloads.files import Pathish, read_bytes
 
@@ -105,6 +106,7 @@ def counted(text: str) -> list[Node]:
     parts = [_COUNTS.fullmatch(part.strip()) for part in text.split(",")]
     if not all(part and int(part[1]) and int(part[2]) for part in parts):
         raise InvalidConfiguration(f"nodes: got {text!r}, expected a file, or counts >= 1 such as 16x64 or 18x80,26x12")
+    check_int("nodes", sum(int(part[1]) for part in parts if part), least=1, most=MOST_NODES)
     cores = [int(part[2]) for part in parts if part for _ in range(int(part[1]))]
     return [Node(f"n{number}", each) for number, each in enumerate(cores)]
 

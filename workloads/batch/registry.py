@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from desim.checks import check_choice, check_int, did_you_mean
+from desim.checks import MOST_CORES, MOST_ITEMS, check_choice, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node, Workload
 from desim.problems.batch.nodes import NodeTable
@@ -310,7 +310,9 @@ def _dealt(workload: LoadedWorkload, users: int, seed: int, *, stream: bool) -> 
     """Return a workload whose jobs are assigned to users at random."""
     if workload.trace is not None or stream:
         raise InvalidConfiguration(f"users: got {users!r}, but only generated jobs without stream can be assigned")
-    dealt = closed_loop.deal(workload.jobs, users, np.random.default_rng([seed, users]))
+    dealt = closed_loop.deal(
+        workload.jobs, users, np.random.default_rng([seed, check_int("users", users, least=1, most=MOST_ITEMS)])
+    )
     return replace(workload, jobs=dealt)
 
 
@@ -364,7 +366,7 @@ def _read(
 ) -> LoadedWorkload:
     """Return the jobs of a file; if nodes are given, check every request against them."""
     if num_cores is not None:
-        check_int("num_cores", num_cores, least=1)
+        check_int("num_cores", num_cores, least=1, most=MOST_CORES)
     if not Path(source).exists():
         near = did_you_mean(source, [_GENERATED, *entries()])
         if near or os.fspath(source).isidentifier():

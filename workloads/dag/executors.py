@@ -18,6 +18,9 @@ __all__ = ["SPEEDS", "heterogeneous", "homogeneous", "racks"]
 #: Speeds of LACHESIS' executors in GHz: 2.1 to 3.6 in steps of 0.1, each equally likely.
 SPEEDS = tuple(tenths / 10 for tenths in range(21, 37))
 
+#: Largest number of executors: tables of all pairs have 100 million entries.
+MOST_EXECUTORS = 10_000
+
 Floats = NDArray[np.float64]
 
 
@@ -66,7 +69,7 @@ def heterogeneous(
     >>> heterogeneous(seed=1)
     Executors(50, speeds 2.1 to 3.6)
     """
-    count = check_int("num_executors", num_executors, least=1)
+    count = check_int("num_executors", num_executors, least=1, most=MOST_EXECUTORS)
     streams = NamedStreams(seed)
     choices = _speeds(speeds)
     return Executors(
@@ -102,7 +105,9 @@ def homogeneous(
     InvalidConfiguration
         If an argument is out of range.
     """
-    return Executors([speed] * check_int("num_executors", num_executors, least=1), transfer_speed, latency)
+    return Executors(
+        [speed] * check_int("num_executors", num_executors, least=1, most=MOST_EXECUTORS), transfer_speed, latency
+    )
 
 
 def racks(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from desim.checks import check_choice, check_float, check_int, did_you_mean
+from desim.checks import MOST_ITEMS, check_choice, check_float, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
@@ -120,16 +120,21 @@ def draw(
     rates = _AS_PUBLISHED if as_published else _rates(executors)
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
-    check_float("mean_interval", mean_interval, least=0)
+    check_float("mean_interval", mean_interval, least=0, most=1e9)
     if check_choice("graphs", graphs, (_GENERATED, *_RANDOM)) in _RANDOM:
-        jobs = _random_graphs(rng, check_int("num_jobs", num_jobs, least=1), ccr or 0.0, _RANDOM[graphs], rates)
+        jobs = _random_graphs(
+            rng, check_int("num_jobs", num_jobs, least=1, most=MOST_ITEMS), ccr or 0.0, _RANDOM[graphs], rates
+        )
         return _submitted(jobs, executors, mean_interval, load, rng), executors
     queries = _queries(task_times=task_times) if templates is None else templates
     if not queries:
         raise InvalidConfiguration("templates: got an empty sequence, expected at least one job")
     jobs = list(queries)
     if num_jobs is not None:
-        jobs = [queries[at] for at in rng.integers(len(queries), size=check_int("num_jobs", num_jobs, least=1))]
+        jobs = [
+            queries[at]
+            for at in rng.integers(len(queries), size=check_int("num_jobs", num_jobs, least=1, most=MOST_ITEMS))
+        ]
     if ccr is not None:
         jobs = [with_ccr(job, ccr, rng=rng, **rates._asdict()) for job in jobs]
     return _submitted(jobs, executors, mean_interval, load, rng), executors

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import check_float, check_int, did_you_mean
+from desim.checks import MOST_ITEMS, check_float, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import Job
 from desim.workloads.deferrable.distributions import Law, Sometimes, Uniform, drawn, law_of, most_of
@@ -160,7 +160,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check every parameter."""
-        check_int("num_slots", self.num_slots, least=1)
+        check_int("num_slots", self.num_slots, least=1, most=MOST_ITEMS)
         check_float("day_slots", self.day_slots, above=0)
         check_float("batch_mean", self.batch_mean, least=1)
         for name in ("arrival_rate", "arrival_swing", "capacity_mean", "capacity_swing"):

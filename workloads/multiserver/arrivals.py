@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import check_float, check_int
+from desim.checks import MOST_ITEMS, check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.workloads.streams import NamedStreams
 
@@ -53,7 +53,7 @@ def bernoulli_arrivals(
     >>> bernoulli_arrivals(4, 3, [0.0, 0.5, 1.0]).shape
     (4, 3)
     """
-    slots, ports = check_int("num_slots", num_slots, least=1), check_int("num_ports", num_ports, least=1)
+    slots, ports = _checked(num_slots, num_ports)
     chance = _one_each("probability", probability, ports, 0.0, 1.0)
     drawn: Booleans = NamedStreams(seed)("arrivals").random((slots, ports)) < chance
     return drawn
@@ -84,7 +84,7 @@ def poisson_arrivals(num_slots: int, num_ports: int, mean: ArrayLike, seed: int 
     InvalidConfiguration
         If an argument is out of range.
     """
-    slots, ports = check_int("num_slots", num_slots, least=1), check_int("num_ports", num_ports, least=1)
+    slots, ports = _checked(num_slots, num_ports)
     means = _one_each("mean", mean, ports, 0.0, _LARGEST_MEAN)
     return NamedStreams(seed)("arrivals").poisson(means, (slots, ports))
 
@@ -130,7 +130,7 @@ def periodic_arrivals(
     InvalidConfiguration
         If an argument is out of range.
     """
-    slots, ports = check_int("num_slots", num_slots, least=1), check_int("num_ports", num_ports, least=1)
+    slots, ports = _checked(num_slots, num_ports)
     length = check_float("period", period, above=0)
     middle = _one_each("probability", probability, ports, 0.0, 1.0)
     swings = _one_each("swing", swing, ports, 0.0, 1.0)
@@ -166,3 +166,8 @@ def _one_each(name: str, values: ArrayLike, num_ports: int, least: float, most: 
             f"{name} of port {port}: got {float(result[port])!r}, expected a finite number {bound}"
         )
     return result
+
+
+def _checked(num_slots: int, num_ports: int) -> tuple[int, int]:
+    slots = check_int("num_slots", num_slots, least=1, most=MOST_ITEMS)
+    return slots, check_int("num_ports", num_ports, least=1, most=MOST_ITEMS)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import check_float, check_int
+from desim.checks import MOST_ITEMS, check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import UTILITIES, BipartiteGraph, RewardModel
 from desim.workloads.multiserver.alibaba_model import draw_gpus, draw_machines, draw_requests
@@ -195,8 +195,8 @@ class _System:
     overhead: tuple[float, float]
 
     def __post_init__(self) -> None:
-        check_int("num_ports", self.num_ports, least=1)
-        check_int("num_nodes", self.num_nodes, least=1)
+        check_int("num_ports", self.num_ports, least=1, most=MOST_ITEMS)
+        check_int("num_nodes", self.num_nodes, least=1, most=MOST_ITEMS)
         check_float("contention", self.contention, above=0)
         _check_range("weights", self.weights, above=0)
         _check_range("overhead", self.overhead, least=0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import check_float
+from desim.checks import MOST_CORES, check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.cores import core_set
 from desim.problems.batch.job import Job
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GPU", "CompiledRequest", "Node", "NodeAllocation", "NodeAllocations", "NodeTable", "Request", "run_time_on"]
 
+MOST_NODES = 2**20
+"""Largest number of nodes of a cluster; the largest machine of 2025 has 160,000."""
 CORES, MEMORY = "cores", "memory"
 """Resources that every node has, in column order; resources named by users follow."""
 
@@ -81,6 +83,7 @@ class Node:
         least |= {name: (amount, 0) for name, amount in self.resources.items()}
         if fault := fault_of_amounts(least):
             raise InvalidConfiguration(f"node {self.name!r}: {fault}")
+        check_int(f"gpus of node {self.name!r}", self.gpus, least=0, most=1_000)
         check_float(f"speed of node {self.name!r}", self.speed, above=0)
 
     @classmethod
@@ -103,6 +106,7 @@ class Node:
         list of Node
             Nodes named ``n0``, ``n1`` and so on.
         """
+        check_int("count", count, least=0, most=MOST_NODES)
         return [cls(f"{name}{number}", cores, **options) for number in range(count)]
 
 
@@ -285,6 +289,7 @@ class NodeTable:
             if node.name in names:
                 raise InvalidConfiguration(f"nodes: the name {node.name!r} occurs twice; names must be unique")
             names.add(node.name)
+        check_int("num_cores", sum(node.cores for node in self.nodes), least=1, most=MOST_CORES)
         further = sorted({name for node in self.nodes for name in node.resources})
         if taken := {CORES, MEMORY, "gpus"} & set(further):
             raise InvalidConfiguration(f"resources: {taken.pop()!r} is a built-in resource; choose another name")

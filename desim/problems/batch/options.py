@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from tyro.conf import arg
 
 from desim import plugins
-from desim.checks import check_int
+from desim.checks import MOST_CORES, check_int
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many
@@ -37,6 +38,10 @@ __all__ = [
     "cluster",
     "load_workload",
 ]
+
+
+#: Mean number of failures during a job, above which less than one attempt in 10^13 succeeds.
+MOST_FAILURES = 30.0
 
 
 @dataclass(frozen=True)
@@ -385,6 +390,13 @@ def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: Site
         raise InvalidConfiguration(
             f"--on-outage: got {options.on_outage}, but it has no effect without --mean-time-to-failure"
         )
+    if (
+        outages
+        and options.until is None
+        and options.on_outage == "requeue"
+        and arguments.get("checkpoint_interval") is None
+    ):
+        _check_that_jobs_can_end(found.jobs, options)
     if not outages and not arguments.get("qos") and arguments.get("checkpoint_interval") is not None:
         raise InvalidConfiguration(
             "--checkpoint-interval: has no effect if nothing interrupts jobs; give --mean-time-to-failure or --qos"
@@ -404,6 +416,25 @@ def _wait_metrics(workload: plugins.LoadedWorkload, options: BatchOptions) -> tu
         return wait_metrics(workload.jobs)
     around = {name: seconds_of(name, getattr(options.metrics, name)) for name in ("warm_up", "cool_down")}
     return wait_metrics(workload.jobs, **around)
+
+
+def _check_that_jobs_can_end(jobs: Any, options: SystemOptions) -> None:
+    """Raise if a job is so long that it would be requeued without end."""
+    if not isinstance(jobs, Sequence) or not jobs:
+        return
+    workload = Workload.of(jobs)
+    duration = workload["run_time"]
+    if options.enforce_time_limit:
+        duration = np.minimum(duration, workload["requested_time"])
+    size = options.failure_unit if isinstance(options.failure_unit, int) else MOST_CORES  # a job has at least one node
+    failures = duration * np.ceil(workload["requested_cores"] / size) / options.mean_time_to_failure
+    if failures.max() > MOST_FAILURES:
+        row = int(failures.argmax())
+        raise InvalidConfiguration(
+            f"--mean-time-to-failure: got {options.mean_time_to_failure:g}, with which job {workload['job_id'][row]} "
+            f"({duration[row]:g} s on {workload['requested_cores'][row]} cores) meets {failures[row]:.3g} failures "
+            "and be requeued without end; try a longer time, --checkpoint-interval, --on-outage lose or --until"
+        )
 
 
 def _windows(options: BatchOptions, workload: plugins.LoadedWorkload) -> list[Workload]:

@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from desim.checks import short_repr
+
 __all__ = ["GPU", "Request", "fault_of_amounts"]
 
 GPU = 1000
 """Number of parts per GPU: shares are counted in thousandths."""
+MOST_AMOUNT = 2**60
+"""Largest amount of a resource; sums of amounts have 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -79,5 +83,7 @@ def fault_of_amounts(least: Mapping[str, tuple[Any, int]]) -> str:
     """Return why a value is not an integer of at least its minimum, or an empty string if all are."""
     for name, (value, smallest) in least.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < smallest:
-            return f"{name}: got {value!r}, expected an integer >= {smallest}"
+            return f"{name}: got {short_repr(value)}, expected an integer >= {smallest}"
+        if value > MOST_AMOUNT:
+            return f"{name}: got {short_repr(value)}, expected an integer <= {MOST_AMOUNT}"
     return ""

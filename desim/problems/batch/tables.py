@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from desim.checks import MOST_CORES
 from desim.problems.batch.cores import format_core_sets
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time
 
@@ -31,7 +32,7 @@ def job_id_column(meaning: str = "identifier of the job", name: str = "job_id") 
 
 
 INFO = (
-    Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1),
+    Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1, most=MOST_CORES),
     Column("resources", "text", "what the cluster consists of", values=("cores", "nodes"), optional=True),
     Column("enforce_time_limit", "boolean", "whether a job that reaches its requested time is killed"),
     Column(
@@ -60,7 +61,9 @@ INFO = (
         optional=True,
     ),
     Column("parts", "texts", "names of the optional features of the cluster", optional=True),
-    Column("num_nodes", "integer", "number of nodes, if the cluster has nodes", least=1, optional=True),
+    Column(
+        "num_nodes", "integer", "number of nodes, if the cluster has nodes", least=1, most=MOST_CORES, optional=True
+    ),
     Column("placement", "text", "policy that chooses nodes if an agent names none", optional=True),
 )
 

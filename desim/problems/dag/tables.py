@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import MOST_ITEMS
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
@@ -34,7 +35,7 @@ ENDED = ("completed", "interrupted")
 
 INFO = (
     Column("granularity", "text", "unit that runs on an executor without interruption", values=("node", "task")),
-    Column("num_executors", "integer", "number of executors of the cluster", least=1),
+    Column("num_executors", "integer", "number of executors of the cluster", least=1, most=MOST_ITEMS),
     Column("speeds", "floats", "speed of each executor, work per second"),
     Column("plan_ahead", "boolean", "whether nodes may be assigned before their parents have finished"),
     Column("planned_end", "float", "end of the plan at the last assignment", unit="s", optional=True),

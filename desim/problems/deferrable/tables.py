@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from desim.checks import MOST_ITEMS
 from desim.problems.deferrable.job import REQUESTS, JobSet
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
@@ -17,7 +18,15 @@ STARTED = ("completed", "evicted", "running")
 ENDED = ("completed", "evicted")
 
 INFO = (
-    Column("num_slots", "integer", "length of the run", "slots", null="if the run ends with its jobs", least=1),
+    Column(
+        "num_slots",
+        "integer",
+        "length of the run",
+        "slots",
+        null="if the run ends with its jobs",
+        least=1,
+        most=MOST_ITEMS,
+    ),
     Column("resources", "texts", "names of the resources, cores first"),
     Column("delay_weight", "float", "cost of a slot of delay", "core-slots", least=0),
     Column("violation_weights", "floats", "cost per unit and slot above the capacity", "core-slots"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import MOST_ITEMS
 from desim.tables import Column, Table, turnaround_time, waiting_time
 
 __all__ = ["ALLOCATIONS", "CHANNELS", "INFO", "JOBS", "NODES", "PORTS", "SLOTS", "STATUSES", "TABLES"]
@@ -18,8 +19,8 @@ ENDED = ("completed",)
 
 INFO = (
     Column("holding", "boolean", "whether jobs hold resources until their work is done, instead of lasting one slot"),
-    Column("num_ports", "integer", "number of job types", least=1),
-    Column("num_nodes", "integer", "number of machines", least=1),
+    Column("num_ports", "integer", "number of job types", least=1, most=MOST_ITEMS),
+    Column("num_nodes", "integer", "number of machines", least=1, most=MOST_ITEMS),
     Column("num_channels", "integer", "number of pairs of a port and a node that serves it", least=0),
     Column("resources", "texts", "names of the resources"),
     Column("overhead", "floats", "coefficients of the communication overhead"),

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Self
 
-from desim.checks import check_int
+from desim.checks import MOST_CORES, check_int
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.job import Start
 from desim.processes.outages import FailureCounts
@@ -70,7 +70,7 @@ class CoreResources:
     always_fits: int
 
     def __init__(self, num_cores: int, reservations: Iterable[AdvanceReservation] = ()) -> None:
-        self.num_cores = self.always_fits = check_int("num_cores", num_cores, least=1)
+        self.num_cores = self.always_fits = check_int("num_cores", num_cores, least=1, most=MOST_CORES)
         self.reservations: tuple[AdvanceReservation, ...] = ()
         if reservations := tuple(reservations):
             from desim.problems.batch.parts.reservations import reservations_of
