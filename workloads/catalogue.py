@@ -10,20 +10,19 @@ user, such as ``~/.cache/desim``.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import re
 import tomllib
-import zlib
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from desim.checks import check_choice
 from desim.exceptions import DesimError, WorkloadError
+from desim.reading import open_binary, read_text
 
 __all__ = ["Content", "Entry", "citation", "entries", "fetch", "folder", "located"]
 
@@ -138,8 +137,8 @@ class Entry:
         try:
             state = path.stat()
             found = _content(path, state.st_size, state.st_mtime_ns)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise WorkloadError(f"{wrong}: corrupt gzip data: {error}") from error
+        except WorkloadError as error:
+            raise WorkloadError(f"{wrong}: {str(error).removeprefix(f'{path}: ')}") from error
         except OSError as error:
             raise WorkloadError(f"{path}: cannot be read: {error.strerror or error}") from error
         if self.sha256 and found.sha256 != self.sha256:
@@ -171,8 +170,7 @@ def folder() -> Path:
 @cache
 def entries() -> dict[str, Entry]:
     """Return the catalogue by name."""
-    with DATA.open("rb") as file:
-        document = tomllib.load(file)
+    document = tomllib.loads(read_text(DATA))
     found = {}
     for name, own in document["workload"].items():
         known = {**document["collection"].get(own.pop("collection", ""), {}), **own}
@@ -303,10 +301,8 @@ def _reason(error: BaseException) -> str:
 def _content(path: Path, size: int, modified: int) -> Content:
     """Read a file; the result is kept until its size or time changes."""
     digest, length, rows, head = hashlib.sha256(), 0, 0, b""
-    with path.open("rb") as file:
-        is_packed = file.peek(2)[:2] == b"\x1f\x8b"
-        unpacked = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_packed else file
-        for line in unpacked:
+    with open_binary(path) as file:
+        for line in file:
             digest.update(line)
             length += len(line)
             rows += line.strip()[:1] not in (b"", b";")

@@ -1,4 +1,4 @@
-"""Files, plain or gzip, with one error type: read whole or in blocks of lines, written completely or not at all."""
+"""Files of workloads: read by path or by name in the catalogue, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -6,122 +6,49 @@ import errno
 import gzip
 import os
 import secrets
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
-import numpy as np
-
-from desim.exceptions import DesimError, WorkloadError
+from desim import reading
+from desim.exceptions import WorkloadError
+from desim.reading import BLOCK, Limits, Pathish, line_blocks
 from desim.workloads.catalogue import located
 
-__all__ = ["Pathish", "chunks", "line_blocks", "open_binary", "plain_number", "read_bytes", "write_lines", "writing"]
-
-Pathish = str | os.PathLike[str]
-
-#: Number of bytes read at a time.
-BLOCK = 1 << 18
-#: Longest accepted line in bytes: longer ones are refused before they fill the memory.
-LONGEST_LINE = 1 << 20
-_GZIP_MAGIC = b"\x1f\x8b"
-
-
-@contextmanager
-def open_binary(path: Pathish) -> Iterator[IO[bytes]]:
-    """Open a file for reading, and turn read errors into a WorkloadError.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File to read, or its name in the catalogue; gzip is recognized by its first two bytes, whatever its name.
-
-    Yields
-    ------
-    binary file
-        The decompressed bytes.
-
-    Raises
-    ------
-    WorkloadError
-        If the file cannot be opened or read, or its gzip data is damaged.
-    """
-    try:
-        with Path(located(path)).open("rb") as plain:
-            if plain.peek(2)[:2] == _GZIP_MAGIC:
-                with gzip.GzipFile(fileobj=plain, mode="rb") as unpacked:
-                    yield cast(IO[bytes], unpacked)
-            else:
-                yield plain
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise WorkloadError(f"{os.fspath(path)}: corrupt gzip data: {error}") from error
-    except OSError as error:
-        raise WorkloadError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        if isinstance(error, DesimError):
-            raise
-        raise WorkloadError(f"{os.fspath(path)!r}: cannot be read: {error}") from error
+__all__ = [
+    "BLOCK",
+    "Pathish",
+    "chunks",
+    "line_blocks",
+    "open_binary",
+    "plain_number",
+    "read_json",
+    "read_text",
+    "write_lines",
+    "writing",
+]
 
 
-def read_bytes(path: Pathish) -> bytes:
-    """Return the whole decompressed content of a file; errors are those of `open_binary`."""
-    with open_binary(path) as file:
-        return file.read()
+def open_binary(path: Pathish) -> AbstractContextManager[IO[bytes]]:
+    """Open a file for reading, or one named in the catalogue; see :func:`desim.reading.open_binary`."""
+    return reading.open_binary(located(path))
 
 
-def chunks(path: Pathish) -> Iterator[bytes]:
-    """Yield consecutive parts of a file, split at arbitrary bytes; errors are those of `open_binary`."""
-    with open_binary(path) as file:
-        while data := file.read(BLOCK):
-            yield data
+def chunks(path: Pathish, limit: Limits | None = None) -> Iterator[bytes]:
+    """Yield consecutive parts of a file, or of one named in the catalogue; see :func:`desim.reading.chunks`."""
+    return reading.chunks(located(path), limit)
 
 
-def line_blocks(path: Pathish, parts: Iterable[bytes], num_lines: int = 4096) -> Iterator[tuple[int, bytes]]:
-    """Split consecutive parts of a file into blocks of whole lines, in constant memory.
+def read_text(path: Pathish) -> str:
+    """Return the text of a file, or of one named in the catalogue; see :func:`desim.reading.read_text`."""
+    return reading.read_text(located(path))
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file, for messages.
-    parts : iterable of bytes
-        Parts of the file, for example from `chunks`.
-    num_lines : int
-        Number of lines per block; the last block may have fewer.
 
-    Yields
-    ------
-    number : int
-        Number of the block's first line, counted from 1.
-    block : bytes
-        Whole lines, joined by line feeds, without the last line feed.
-
-    Raises
-    ------
-    WorkloadError
-        If a line is longer than 1 MiB.
-    """
-    number, lines, open_length = 1, 0, 0
-    held: list[bytes] = []
-    for part in parts:
-        held.append(part)
-        feeds = part.count(b"\n")
-        lines += feeds
-        open_length = len(part) - part.rfind(b"\n") - 1 if feeds else open_length + len(part)
-        if open_length > LONGEST_LINE:
-            raise WorkloadError(f"{os.fspath(path)}: line {number + lines} is longer than {LONGEST_LINE:,} bytes")
-        if lines >= num_lines:
-            data = b"".join(held)
-            ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
-            start = 0
-            for end in ends[num_lines - 1 :: num_lines].tolist():
-                yield number, data[start:end]
-                start = end + 1
-                number += num_lines
-            held, lines = [data[start:]], lines % num_lines
-    if rest := b"".join(held):
-        yield number, rest.removesuffix(b"\n")
+def read_json(path: Pathish) -> Any:
+    """Return the content of a JSON file, or of one named in the catalogue; see :func:`desim.reading.read_json`."""
+    return reading.read_json(located(path))
 
 
 @contextmanager

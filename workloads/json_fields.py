@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, NoReturn
+from typing import Any
 
 from desim.exceptions import WorkloadError
-from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.files import Pathish, read_json
 
 __all__ = ["LARGEST", "Entries", "has", "listed", "number", "object_of", "read_object", "short_repr", "text"]
 
@@ -35,21 +34,7 @@ def read_object(path: Pathish) -> Entries:
     WorkloadError
         If the file cannot be read, is not JSON, or its top level is not an object.
     """
-    content = read_bytes(path)
-
-    def _refuse(constant: str) -> NoReturn:
-        raise WorkloadError(f"{path}: got {constant}, expected finite numbers")
-
-    try:
-        document = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse)
-    except WorkloadError:
-        raise
-    except UnicodeDecodeError as error:
-        raise WorkloadError(f"{path}: byte 0x{content[error.start]:02x} at {error.start} is not UTF-8 text") from error
-    except RecursionError as error:
-        raise WorkloadError(f"{path}: the JSON is nested too deeply") from error
-    except ValueError as error:
-        raise WorkloadError(f"{path}: is not JSON: {error}") from error
+    document = read_json(path)
     if not isinstance(document, dict):
         raise WorkloadError(
             f"{path}: got {'null' if document is None else short_repr(document)}, expected a JSON object"

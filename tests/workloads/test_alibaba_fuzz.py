@@ -50,16 +50,16 @@ Row = list[str | int | float | None]
 
 def reference(content: bytes, schema: TableSchema) -> tuple[list[Row], int]:
     """Return the rows of a file and the line of its first fault, 0 if it has none."""
-    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     start = 0
-    if lines[0].removesuffix(b"\r") == ",".join(schema.names).encode():
+    if lines[0] == ",".join(schema.names).encode():
         start = 1
     elif schema.header:
         return [], 1
     found: list[Row] = []
     for number, line in enumerate(lines[start:], start + 1):
-        if line.removesuffix(b"\r"):
-            row = reference_row(line.removesuffix(b"\r"), schema)
+        if line:
+            row = reference_row(line, schema)
             if row is None:
                 return found, number
             found.append(row)

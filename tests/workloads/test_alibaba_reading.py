@@ -12,9 +12,9 @@ import pytest
 from alibaba_files import archive
 from workload_files import refusal
 
+from desim.reading import LONGEST_LINE
 from desim.workloads import alibaba
 from desim.workloads.alibaba import TABLES, Column, Finding, TableSchema
-from desim.workloads.files import LONGEST_LINE
 
 DTYPES = {"string": pl.String, "whole number": pl.Int64, "number": pl.Float64}
 

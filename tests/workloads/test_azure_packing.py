@@ -213,9 +213,10 @@ def test_no_sqlite_file(tmp_path: Path) -> None:
     for content in (b"", b"vmId,tenantId\n1,2\n", b"SQLite format 3"):
         path.write_bytes(content)
         assert error_of(path) == f"{path}: is not an SQLite file"
-    for content in (gzip.compress(b"SQLite format 3\0"), b"PK\3\4 zip"):
-        path.write_bytes(content)
-        assert error_of(path) == f"{path}: is not an SQLite file, but compressed: unpack it"
+    path.write_bytes(gzip.compress(b"SQLite format 3\0"))
+    assert error_of(path) == f"{path}: is compressed, expected an SQLite file; try to unpack it"
+    path.write_bytes(b"PK\3\4 zip")
+    assert error_of(path) == f"{path}: is a zip archive, expected a single file; try to unpack it"
 
 
 def test_a_damaged_file(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_a_bin_is_cut_at_the_end_of_the_trace(files: Write) -> None:
             {"dev_flavors": FLAVORS.replace("g,a", "a")},
             "dev_durations.txt: line 1: batch 2: got 2 items, expected 1 as in ",
         ),
-        ({"dev_flavors": b"600 \xff,|\n"}, "dev_flavors.txt: line 1: got byte 0xff"),
+        ({"dev_flavors": b"600 \xff,|\n"}, "dev_flavors.txt: line 1, column 5: byte 0xff is not"),
         ({"dev_flavors": "", "dev_durations": "\n"}, "dev_flavors.txt: got no line"),
         (
             {"dev_durations": DURATIONS.replace("1200 C1,|\n", "")},

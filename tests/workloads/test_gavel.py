@@ -36,8 +36,8 @@ def test_run_times(put: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[", "is not a JSON file"),
-        ([], "expected a JSON object with one entry per GPU model"),
+        ("[", "is not JSON"),
+        ([], "got a JSON list, expected a JSON object"),
         ({"v100": 3}, "v100: got 3"),
         ({"v100": {"LM": {"null": 3}}}, "v100: LM: expected a pair of kind of job"),
         ({"v100": {"('LM', 1)": {}}}, "v100: ('LM', 1): expected a pair of kind of job"),

@@ -273,7 +273,7 @@ def test_csv(put: Put, separator: str) -> None:
             "is not a job table: has no column submission_time or subtime or Submit, no column requested_number_of_",
         ),
         ('subtime,res,run_time\n0,1,"5\n', "line 2: unexpected end of data"),
-        (b"subtime\xff", "byte 0xff at 7 is not UTF-8 text"),
+        (b"subtime\xff", "line 1, column 8: byte 0xff is not UTF-8 text"),
         ("subtime,res,run_time\n", "no usable job in 0 rows"),
     ],
 )

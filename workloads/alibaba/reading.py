@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "TableReport", "TableStream", "read", "stream"]
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Quotation marks would change the meaning of commas; the published tables have none
 _REFUSED = bytes([*range(9), *range(11, 32), ord('"'), 127])
 _REFUSED_CODES = np.isin(np.arange(256), list(_REFUSED))
@@ -162,7 +161,7 @@ def read(path: Pathish, table: str | None = None) -> pl.DataFrame:
 
 def _chunks(path: Pathish) -> Generator[bytes]:
     """Yield consecutive parts of a table, from a plain file, a gzip file, or the only CSV file in a tar archive."""
-    # BufferedReader can look further ahead than GzipFile.peek
+    # its own buffer, because that of a plain file is too short to look ahead
     with open_binary(path) as file, io.BufferedReader(cast(io.RawIOBase, file), BLOCK) as buffered:
         if buffered.peek(512)[_TAR_MAGIC] == b"ustar":
             yield from _member(os.fspath(path), buffered)
@@ -210,9 +209,8 @@ def _without_header(source: str, block: bytes, table: TableSchema) -> tuple[int,
 
     A table that is published without a header may have one with exactly the column names.
     """
-    block = block.removeprefix(_BYTE_ORDER_MARK)
     line, _, rest = block.partition(b"\n")
-    names = line.removesuffix(b"\r").decode("utf-8", "replace").split(",")
+    names = line.decode("utf-8", "replace").split(",")
     if names == list(table.names):
         return 2, rest
     if not table.header:
@@ -245,8 +243,6 @@ def _parse(source: str, first: int, block: bytes, table: TableSchema, report: Ta
 
 def _full_lines(first: int, block: bytes) -> tuple[NDArray[np.int64], bytes]:
     """Return the numbers of the lines that are not blank, and these lines, all ended by line feeds."""
-    if b"\r" in block:
-        block = block.replace(b"\r\n", b"\n").removesuffix(b"\r")
     if b"\n\n" in block or block[:1] in (b"", b"\n") or block[-1:] == b"\n":
         lines = block.split(b"\n")
         kept = [at for at, line in enumerate(lines) if line]

@@ -33,7 +33,7 @@ import numpy as np
 from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
-from desim.workloads.files import Pathish
+from desim.workloads.files import Pathish, open_binary
 from desim.workloads.json_fields import short_repr
 
 __all__ = ["DAYS", "LAST_DAY", "VmStream", "read_vms"]
@@ -257,16 +257,12 @@ class _TypeRow(NamedTuple):
 def _open(path: Pathish) -> Iterator[_File]:
     """Open a packing trace for reading, and check its tables and columns."""
     source = os.fspath(path)
-    try:
-        with Path(path).open("rb") as plain:
-            head = plain.read(len(_MAGIC))
-    except OSError as error:
-        raise WorkloadError(f"{source}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise WorkloadError(f"{source!r}: cannot be read: {error}") from error
+    with open_binary(path) as unpacked:
+        head, is_packed = unpacked.read(len(_MAGIC)), not unpacked.seekable()
+    if is_packed:
+        raise WorkloadError(f"{source}: is compressed, expected an SQLite file; try to unpack it")
     if head != _MAGIC:
-        packed = head.startswith((b"PK", b"\x1f\x8b"))
-        raise WorkloadError(f"{source}: is not an SQLite file{', but compressed: unpack it' if packed else ''}")
+        raise WorkloadError(f"{source}: is not an SQLite file")
     try:
         with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
             # Sorting millions of rows needs files, beyond a few megabytes

@@ -28,7 +28,7 @@ from numpy.random import Generator, default_rng
 from desim.checks import check_choice, check_float
 from desim.exceptions import WorkloadError
 from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
-from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.files import Pathish, read_text
 from desim.workloads.json_fields import short_repr
 from desim.workloads.streams import seed_sequence
 
@@ -203,14 +203,10 @@ class _Bin(NamedTuple):
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the nonblank lines of a file with their numbers, from 1."""
-    for place, line in enumerate(read_bytes(path).split(b"\n"), 1):
-        try:
-            text = line.decode("ascii").strip()
-        except UnicodeDecodeError as error:
-            raise WorkloadError(
-                f"{path}: line {place}: got byte 0x{line[error.start]:02x}, expected ASCII text"
-            ) from error
-        if text:
+    for place, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.isascii():
+            raise WorkloadError(f"{path}: line {place}: got {short_repr(line)}, expected ASCII text")
+        if text := line.strip():
             yield place, text
 
 

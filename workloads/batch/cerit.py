@@ -33,7 +33,7 @@ from desim.problems.batch import Node, Request
 from desim.workloads.batch import swf
 from desim.workloads.batch.selection import TraceOptions
 from desim.workloads.batch.trace import Trace, TraceReason
-from desim.workloads.files import Pathish, chunks, line_blocks, read_bytes
+from desim.workloads.files import Pathish, chunks, line_blocks, read_text
 
 __all__ = ["is_such", "read"]
 
@@ -132,7 +132,7 @@ def _clusters(path: Pathish) -> dict[str, tuple[int, int]]:
     if not Path(path).exists():
         raise WorkloadError(f"{source}: no such file; it must state CPUs and memory of the nodes")
     clusters = {}
-    for number, line in enumerate(read_bytes(path).decode("ascii", "replace").splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         cells = line.split()
         if len(cells) != 6 or not all(map(_IDS.fullmatch, (cells[2], cells[3], cells[5]))):
             raise WorkloadError(

@@ -11,7 +11,6 @@ for deep learning workloads", OSDI 2020.
 from __future__ import annotations
 
 import ast
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -19,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.files import Pathish
+from desim.workloads.json_fields import read_object
 
 __all__ = ["Throughputs", "read"]
 
@@ -109,12 +109,9 @@ def read(path: Pathish) -> Throughputs:
         If the file cannot be read or has another format; the message names the entry at fault.
     """
     source = os.fspath(path)
-    try:
-        document = json.loads(read_bytes(path))
-    except ValueError as error:
-        raise WorkloadError(f"{source}: is not a JSON file: {error}") from error
-    if not isinstance(document, dict) or not document:
-        raise WorkloadError(f"{source}: expected a JSON object with one entry per GPU model")
+    document = read_object(path)
+    if not document:
+        raise WorkloadError(f"{source}: got an empty JSON object, expected one entry per GPU model")
     alone = {model: _alone(source, model, jobs) for model, jobs in document.items()}
     return Throughputs(
         {model.upper(): speeds for model, speeds in alone.items() if not model.endswith(_APART)},

@@ -33,7 +33,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from io import BytesIO, StringIO
+from io import StringIO
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
@@ -43,12 +43,14 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import TAKEN, Job
 from desim.problems.batch.tables import JOBS
 from desim.problems.batch.workload import text_ids
+from desim.reading import read_parquet
 from desim.workloads.batch._cells import cells_of, found_columns, values_of
 from desim.workloads.batch.requests import RequestColumns
 from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, ids_of, select
 from desim.workloads.batch.site_columns import SiteColumns, named_users
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
-from desim.workloads.files import Pathish, plain_number, read_bytes, write_lines, writing
+from desim.workloads.catalogue import located
+from desim.workloads.files import Pathish, plain_number, read_text, write_lines, writing
 from desim.workloads.json_fields import LARGEST, short_repr
 
 __all__ = ["TableLike", "TableReport", "jobs_from", "read", "write"]
@@ -291,27 +293,14 @@ def _columns_of(table: Any) -> dict[str, Any]:
 
 def _read_parquet(source: str) -> _Table:
     """Read the columns and the number of cores from a Parquet file."""
-    import polars as pl
-
-    content = read_bytes(source)
-    try:
-        metadata = pl.read_parquet_metadata(BytesIO(content))
-        table = pl.read_parquet(BytesIO(content))
-    except pl.exceptions.PolarsError as error:
-        raise WorkloadError(f"{source}: is not a Parquet file: {error}") from error
+    table, metadata = read_parquet(located(source))
     fields = {"nb_res": metadata["num_cores"]} if "num_cores" in metadata else {}
     return _Table(source, {name: table[name] for name in table.columns}, header=TraceHeader(fields=fields))
 
 
 def _read_text(source: str) -> _Table:
     """Read the cells of a CSV file as text, by column, with the number of the last line of each row."""
-    content = read_bytes(source)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise WorkloadError(
-            f"{source}: byte 0x{content[error.start]:02x} at {error.start} is not UTF-8 text"
-        ) from error
+    text = read_text(source)
     first = text.partition("\n")[0]
     separator = max(",;\t|", key=first.count)
     reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)

@@ -32,16 +32,17 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Node
 from desim.problems.batch.nodes import MOST_NODES, NodeTable
 from desim.problems.batch.parts.text import csv_entries, number_of, yaml_entries
-from desim.workloads.files import Pathish, read_bytes
+from desim.reading import bytes_of
+from desim.workloads.files import Pathish, read_text
+from desim.workloads.json_fields import short_repr
 
-__all__ = ["amount_of_memory", "counted", "read", "read_or_count"]
+__all__ = ["counted", "read", "read_or_count"]
 
 _WHOLE, _WORDS = ("count", "cores", "gpus"), ("name", "gpu_model", "partition")
 _KNOWN = (*_WORDS, *_WHOLE, "memory", "speed", "features", "resources")
 _RESOURCE = "resource:"
-_COUNTS = re.compile(r"(\d+)x(\d+)")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(?:iB|B)?|B)?", re.IGNORECASE)
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_MOST_DIGITS = 16
+_COUNTS = re.compile(r"([0-9]+)x([0-9]+)")
 
 
 def read(path: Pathish) -> list[Node]:
@@ -64,10 +65,7 @@ def read(path: Pathish) -> list[Node]:
         or entry, and the name.
     """
     source = os.fspath(path)
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise WorkloadError(f"{source}: is not UTF-8 text: byte {error.start}") from error
+    text = read_text(path)
     entries = _csv_nodes(source, text) if source.lower().endswith(".csv") else _yaml_nodes(source, text)
     nodes: list[Node] = []
     for number, (where, entry) in enumerate(entries):
@@ -136,38 +134,6 @@ def read_or_count(source: str) -> list[Node]:
     return read(source)
 
 
-def amount_of_memory(value: Any) -> int:
-    """Return an amount of memory in bytes.
-
-    Parameters
-    ----------
-    value : int, float or str
-        Number of bytes, or a number with a unit: ``"64 GiB"``, ``"512M"``.
-
-    Returns
-    -------
-    int
-        Number of bytes, >= 0.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If the value is anything else.
-
-    Examples
-    --------
-    >>> amount_of_memory("1.5 KiB"), amount_of_memory(7)
-    (1536, 7)
-    """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # its text has no exponent
-    found = None if isinstance(value, bool) else _MEMORY.fullmatch(str(value).strip())
-    if found is None:
-        wanted = "expected bytes >= 0, or a number with a unit such as 64 GiB"
-        raise InvalidConfiguration(f"memory: got {value!r}, {wanted}")
-    return round(float(found[1]) * (1 << _UNITS[(found[2] or "").upper()]))
-
-
 def _csv_nodes(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the place and the values of each row."""
     for where, row in csv_entries(source, text, _check_columns):
@@ -215,7 +181,7 @@ def _nodes_of(where: str, entry: Mapping[str, Any], name: str) -> list[Node]:
     resources = {str(what): _count(where, what, value) for what, value in entry["resources"].items()}
     number, name = counts.pop("count", 1), words.pop("name", name)
     try:
-        options: dict[str, Any] = {**counts, **words, "memory": amount_of_memory(entry.get("memory", 0))}
+        options: dict[str, Any] = {**counts, **words, "memory": bytes_of("memory", entry.get("memory", 0))}
         if "speed" in entry:
             options["speed"] = number_of(where, "speed", entry["speed"])
         options |= {"features": frozenset(entry["features"]), "resources": resources}
@@ -229,6 +195,6 @@ def _nodes_of(where: str, entry: Mapping[str, Any], name: str) -> list[Node]:
 def _count(where: str, what: str, value: Any) -> int:
     """Return an integer >= 0, which is an int in YAML and text in CSV."""
     text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal():
-        raise WorkloadError(f"{where}: {what}: got {value!r}, expected an integer >= 0")
+    if isinstance(value, bool) or not (text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS):
+        raise WorkloadError(f"{where}: {what}: got {short_repr(value)}, expected an integer from 0 to 1e15")
     return int(text)

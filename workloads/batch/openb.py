@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from io import StringIO
 from typing import Any, NamedTuple, TypeVar
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import GPU, Node, Request
-from desim.workloads.files import Pathish
+from desim.workloads.files import Pathish, read_text
 
 __all__ = ["CPU", "Pod", "read_nodes", "read_pods"]
 
@@ -110,15 +110,14 @@ def _pod(row: Mapping[str, str]) -> Pod:
 
 def _rows(path: Pathish, columns: tuple[str, ...], make: Callable[[Mapping[str, Any]], Made]) -> Iterator[Made]:
     """Yield the object made from each row of a file."""
+    reader = csv.DictReader(StringIO(read_text(path)))
     try:
-        with Path(path).open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if missing := set(columns) - set(reader.fieldnames or ()):
-                raise WorkloadError(f"{path}: no column {sorted(missing)[0]!r}; expected {', '.join(columns)}")
-            for row in reader:
-                try:
-                    yield make(row)
-                except (ValueError, TypeError, InvalidConfiguration) as error:
-                    raise WorkloadError(f"{path}, line {reader.line_num}: {error}") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise WorkloadError(f"{path}: cannot be read: {error}") from error
+        if missing := set(columns) - set(reader.fieldnames or ()):
+            raise WorkloadError(f"{path}: no column {sorted(missing)[0]!r}; expected {', '.join(columns)}")
+        for row in reader:
+            try:
+                yield make(row)
+            except (ValueError, TypeError, InvalidConfiguration) as error:
+                raise WorkloadError(f"{path}, line {reader.line_num}: {error}") from error
+    except csv.Error as error:
+        raise WorkloadError(f"{path}: line {reader.line_num}: {error}") from error

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Request
+from desim.reading import bytes_of
 from desim.workloads.batch._cells import cells_of, found_columns, is_missing, number, several
-from desim.workloads.batch.node_file import amount_of_memory
 
 __all__ = ["RequestColumns"]
 
@@ -118,7 +118,7 @@ class RequestColumns:
         if "partition" in given:
             values["partition"] = str(given["partition"]).strip()
         if "memory" in given:
-            values["memory"] = amount_of_memory(given["memory"])
+            values["memory"] = bytes_of("memory", given["memory"])
         if "gpus" in given:
             values["gpus"] = number(self.found["gpus"], given["gpus"])
         if "exclusive" in given:

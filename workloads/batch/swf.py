@@ -31,6 +31,7 @@ from desim.checks import check_choice, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.workload import Workload
+from desim.reading import Limits, current_limits
 from desim.workloads.batch.selection import (
     PARTS,
     Columns,
@@ -118,6 +119,7 @@ class SWFStream:
 
     def __init__(self, path: Pathish, **options: Unpack[TraceOptions]) -> None:
         self.path = path
+        self.limits = current_limits()  # also while it is read later
         self.rules = Rules(**options)
         self.header = _read_header(path)
         self.report = SWFReport()
@@ -141,7 +143,7 @@ class SWFStream:
         """Read the file from its start and yield its jobs as arrays, in the order of the file."""
         self.report = SWFReport()
         selector = Selector(os.fspath(self.path), self.rules, self.report, is_stream=is_stream)
-        for rows in _read_columns(self.path, self.report):
+        for rows in _read_columns(self.path, self.report, self.limits):
             yield selector.feed(rows)
             if selector.full:
                 break
@@ -367,10 +369,10 @@ def _read_header(path: Pathish) -> TraceHeader:
     return TraceHeader.parse(header)
 
 
-def _read_columns(path: Pathish, report: SWFReport) -> Iterator[Columns]:
+def _read_columns(path: Pathish, report: SWFReport, limit: Limits) -> Iterator[Columns]:
     """Yield all rows unchanged, block by block; allocated processors replace unknown requested ones."""
     first: list[Floats] = []
-    for numbers, values in _read_values(path, report):
+    for numbers, values in _read_values(path, report, limit):
         first = first or values
         varied = [at for at in _UNREAD if _FIELDS[at] in report.unread or (values[at] != first[at][0]).any()]
         report.unread = tuple(_FIELDS[at] for at in varied)
@@ -378,14 +380,16 @@ def _read_columns(path: Pathish, report: SWFReport) -> Iterator[Columns]:
         yield _as_columns(numbers, values)
 
 
-def _read_values(path: Pathish, report: TraceReport) -> Iterator[tuple[NDArray[np.int64], list[Floats]]]:
+def _read_values(
+    path: Pathish, report: TraceReport, limit: Limits | None = None
+) -> Iterator[tuple[NDArray[np.int64], list[Floats]]]:
     """Yield the line numbers and fields of all rows, block by block.
 
     The fast path converts a whole block at once and notices only that something is wrong; the slow
     path then checks the same lines one by one to find what.
     """
     width = 0  # number of fields of the first row, which all rows must have
-    for first, block in line_blocks(path, chunks(path)):
+    for first, block in line_blocks(path, chunks(path, limit)):
         lines = block.split(b"\n")
         width = width or next((len(row) for row in map(bytes.split, lines) if row and row[0][:1] != b";"), 0)
         text = block

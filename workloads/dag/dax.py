@@ -26,15 +26,16 @@ from xml.parsers import expat
 from desim.checks import check_float
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
+from desim.reading import current_limits, read_bytes
+from desim.workloads.catalogue import located
 from desim.workloads.dag._workflow import Pair, Task, WorkflowReport, build
-from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.files import Pathish
 from desim.workloads.json_fields import LARGEST, short_repr
 
 __all__ = ["read"]
 
 _LINKS = ("input", "output", "inout", "none")
 _OTHER_NODES = ("dag", "dax")
-_DEEPEST = 100
 
 
 def read(
@@ -81,7 +82,7 @@ def read(
     run_time = None if default_run_time is None else check_float("default_run_time", default_run_time, least=0)
     size = None if default_size is None else check_float("default_size", default_size, least=0)
     source = str(path)
-    root = _parse_xml(source, read_bytes(path))
+    root = _parse_xml(source, read_bytes(located(path)))
     if root.tag != "adag":
         raise WorkloadError(f"{source}: line {root.line}: got the root <{root.tag:.40}>, expected <adag>")
     version = root.attributes.get("version", "2.1")
@@ -216,7 +217,7 @@ def _parse_xml(source: str, content: bytes) -> _Element:
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     top = _Element("", {}, 0)
-    path = [top]
+    path, deepest = [top], current_limits().depth
 
     def refuse_doctype(*_: object) -> NoReturn:
         raise WorkloadError(
@@ -224,7 +225,7 @@ def _parse_xml(source: str, content: bytes) -> _Element:
         )
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        if len(path) > _DEEPEST:
+        if len(path) > deepest:
             raise WorkloadError(f"{source}: line {parser.CurrentLineNumber}: is nested too deeply")
         element = _Element(name.rpartition(" ")[2], attributes, parser.CurrentLineNumber)
         path[-1].children.append(element)

@@ -24,7 +24,7 @@ import numpy as np
 from desim.exceptions import WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.files import Pathish, read_text
 from desim.workloads.json_fields import has, read_object
 
 __all__ = ["job_shop", "read"]
@@ -121,7 +121,7 @@ def read(path: Pathish, instance: str | None = None) -> Shop:
 
 def _standard(source: str, path: Pathish) -> tuple[list[list[int]], list[list[float]]]:
     rows: list[list[float]] = []
-    for number, line in enumerate(read_bytes(path).decode("utf-8", "replace").splitlines(), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:

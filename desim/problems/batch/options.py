@@ -25,6 +25,7 @@ from desim.problems.batch.fidelity import wait_metrics
 from desim.problems.batch.kind import KIND
 from desim.problems.batch.parts import gathered, has_dependencies
 from desim.problems.batch.windows import sampled, seconds_of
+from desim.reading import limits
 from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, cited, failures
 
 __all__ = [
@@ -75,6 +76,8 @@ class WorkloadOptions:
     """Columns of a job table by what they hold, e.g. run_time=Elapsed,requested_cores=NCPUS."""
     unknown_profile: Literal["error", "drop"] = "error"
     """What happens to jobs of a Batsim workload that have no known run time."""
+    max_size: Annotated[str | None, arg(metavar="BYTES", help_behavior_hint="(default: 1GiB, 200 times packed)")] = None
+    """Largest size of a file when it is unpacked, such as 8GiB: for large files that you trust."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,7 @@ class BatchSystem(SeededProblemSpec):
             del system["cycle"]  # so that stored runs from before the option keep their identity
         if system["predictor"] == "request":
             del system["predictor"]
+        del workload["max_size"]  # decides whether a file is read, and not what it holds
         for name in ("attributes", "columns", "unknown_profile"):
             if workload[name] == getattr(WorkloadOptions, name):
                 del workload[name]
@@ -316,17 +320,18 @@ def load_workload(
     for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
-    workload: plugins.LoadedWorkload = provider.load(
-        options.trace,
-        num_jobs=options.jobs,
-        num_cores=options.cores,
-        seed=options.seed,
-        load=options.load,
-        **({} if options.load_by == WorkloadOptions.load_by else {"load_by": options.load_by}),
-        overestimate=options.overestimate,
-        stream=stream,
-        **machine,
-    )
+    with limits(options.max_size):
+        workload: plugins.LoadedWorkload = provider.load(
+            options.trace,
+            num_jobs=options.jobs,
+            num_cores=options.cores,
+            seed=options.seed,
+            load=options.load,
+            **({} if options.load_by == WorkloadOptions.load_by else {"load_by": options.load_by}),
+            overestimate=options.overestimate,
+            stream=stream,
+            **machine,
+        )
     if workload.num_cores is None:
         raise InvalidConfiguration(
             f"cores: unknown, because {options.trace} does not state them as an integer; give --cores N"

@@ -17,6 +17,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster
 from desim.problems.dag.kind import KIND
+from desim.reading import limits
 from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, cited, failures, generator
 
 __all__ = ["SYSTEM", "DagOptions", "DagSystem"]
@@ -37,6 +38,8 @@ class DagOptions:
     """Number of jobs, sampled from the queries or files."""
     allow_disconnected: bool = True
     """Read workflows of several components, too."""
+    max_size: Annotated[str | None, arg(metavar="BYTES", help_behavior_hint="(default: 1GiB, 200 times packed)")] = None
+    """Largest size of a file when it is unpacked, such as 8GiB: for large files that you trust."""
     executors: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10, or those a file states)")] = (
         None
     )
@@ -97,7 +100,9 @@ class DagSystem(SeededProblemSpec):
         is_read = options.trace != GENERATED
         if not options.allow_disconnected and not is_read:
             raise InvalidConfiguration("--no-allow-disconnected: has no effect without workflow files")
-        templates, report = _read(options) if is_read else (None, None)
+        with limits(options.max_size):
+            templates, report = _read(options) if is_read else (None, None)
+            stated = _stated_executors(options.trace) if is_read else None
         usual: dict[str, Any] = (
             {"transfer_speed": BYTES_PER_SECOND} if is_read else {"jobs": 20, "ccr": 0.5, "transfer_speed": 1.0}
         )
@@ -105,7 +110,6 @@ class DagSystem(SeededProblemSpec):
         known = replace(options, **{name: value for name, value in usual.items() if getattr(options, name) is None})
         if options.links != "none" and options.bandwidth is None:
             known = replace(known, bandwidth=known.transfer_speed)
-        stated = _stated_executors(options.trace) if is_read else None
         if stated is not None and options.transfer_speed not in (None, BYTES_PER_SECOND):
             raise InvalidConfiguration(
                 f"--transfer-speed: got {options.transfer_speed}, but {options.trace} states executors and transfer "
@@ -158,6 +162,7 @@ class DagSystem(SeededProblemSpec):
         files = [] if options.trace == GENERATED else options.trace.split(",")
         source = [Path(plugins.catalogue().located(file.strip())) for file in files] or options.trace
         found = asdict(options) | {"trace": source}
+        del found["max_size"]  # decides whether a file is read, and not what it holds
         for name in ("allow_disconnected", "outages_lose_data"):  # runs stored before keep their identity
             if found[name]:
                 del found[name]

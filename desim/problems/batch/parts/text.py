@@ -17,6 +17,7 @@ from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.job import Job
+from desim.reading import parse_yaml, read_text
 
 __all__ = ["check_scope", "csv_entries", "names_of", "number_of", "read_entries", "whole", "yaml_entries"]
 
@@ -120,10 +121,7 @@ def whole(value: float) -> Any:
 
 def _entries(source: str, what: str, known: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (location, values) of each entry of a file."""
-    try:
-        text = Path(source).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"{source}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    text = read_text(source)
     rows = csv_entries(source, text) if source.lower().endswith(".csv") else yaml_entries(source, text, what)
     none = True
     for where, entry in rows:
@@ -177,12 +175,7 @@ def yaml_entries(source: str, text: str, what: str, one: str = "entry") -> Itera
     what, one : str
         What the list contains, in the plural, and what an entry is called in messages.
     """
-    import yaml
-
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise WorkloadError(f"{source}: is not a YAML file: {' '.join(str(error).split())}") from error
+    document = parse_yaml(source, text)
     if isinstance(document, Mapping) and set(document) == {what}:
         document = document[what]
     if not isinstance(document, list):
