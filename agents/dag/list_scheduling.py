@@ -39,7 +39,8 @@ class ListScheduler(NamedRepr):
     allocation : Allocation
         Rule that chooses the executor: ``EFT()``, ``InsertionEFT()`` or ``DEFT()`` (default).
     only_idle : bool
-        Whether to assign nodes only while some executor is idle, and only to idle ones.
+        Whether to assign nodes only while some executor is idle, and only to idle ones; on pools, only where the
+        demands of the node fit, so that nodes further down the order may go first.
 
     Attributes
     ----------
@@ -60,6 +61,8 @@ class ListScheduler(NamedRepr):
         self.allocation = DEFT() if allocation is None else allocation
         self.only_idle = only_idle
         self.name = f"{order.name}-{self.allocation.name}{'-idle' if only_idle else ''}"
+        if only_idle:
+            self.considers = ListScheduler.considers | {"demands"}
         self._forget()
 
     def _forget(self) -> None:
@@ -78,7 +81,8 @@ class ListScheduler(NamedRepr):
     def act(self, observation: DagObservation) -> Assign | None:
         """Return the assignment of the next node; None if no executor can take it."""
         available = observation.available_times
-        if self.only_idle:
+        fitting = self.only_idle and observation.executors.resources
+        if self.only_idle and not fitting:
             available = np.where(available <= observation.time, available, np.inf)
             if available.min() == np.inf:
                 return None
@@ -93,9 +97,11 @@ class ListScheduler(NamedRepr):
                 heapq.heappop(heap)
             if heap:
                 state, node = ready[heap[0][3]]
+                if fitting:
+                    available = np.where(observation.fits(state, node), observation.time, np.inf)
                 chosen = self.allocation.allocate(observation, state, node, available)
                 if chosen is None:  # no executor may take it now; others may take the next node
-                    if available.min() == np.inf:
+                    if available.min() == np.inf and not fitting:
                         break
                     blocked.append(heapq.heappop(heap))
         for entry in blocked:

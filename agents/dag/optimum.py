@@ -520,8 +520,13 @@ class Optimum(PlanningAgent):
         self.schedules: list[OptimalSchedule] = []
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead or has shared links."""
+        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead, or has pools or links."""
         super().reset(info, rng)
+        if info.get("resources"):
+            raise InvalidConfiguration(
+                "optimum: got pools, which run several nodes at once, expected executors that run one; "
+                "try rank-up-eft-idle"
+            )
         if info.get("links") is not None:
             raise InvalidConfiguration(
                 "optimum: got a cluster with shared links, which the solver does not model, expected links=None; "

@@ -22,6 +22,7 @@ from desim.problems.dag.execution import Execution, Plan
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job, TaskTimes
 from desim.problems.dag.observation import Assign, DagObservation, explain
+from desim.problems.dag.pools import PoolExecution, PoolPlan
 from desim.problems.dag.state import Copy, InputTransfer, JobState, Setting
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts, random_outages
@@ -31,6 +32,9 @@ __all__ = ["DagCluster"]
 
 class DagCluster(FailingCluster, Problem):
     """Cluster of executors for DAG jobs: each node runs as a whole on one executor, without interruption.
+
+    Executors with ``capacities`` are pools, which run several nodes at once: each node takes its demands of the pool
+    until it finishes. The copies in the queue of a pool start in order, each as soon as its demands are free.
 
     A node can start on an executor once the data of at least one copy of each parent have arrived there. A node is
     ready ("ready") when all its parents have finished or, with ``plan_ahead``, when all its parents are assigned.
@@ -157,6 +161,7 @@ class DagCluster(FailingCluster, Problem):
         found = {
             "links": (self.links is not None, "expects each transfer as if it were alone"),
             "outages": (outages, "plans as if executors never failed"),
+            "demands": (bool(self.executors.resources), "expects each pool to run one node at a time"),
             "arrivals": (len({job.submission_time for job in known}) > 1, "plans only the jobs that have arrived"),
         }
         return {name: text for name, (is_there, text) in found.items() if is_there}
@@ -178,7 +183,11 @@ class DagCluster(FailingCluster, Problem):
         count = self.executors.num_executors
         for executor in range(count if count > 1 else 0):
             self._record["channels"]((self.executors, executor), count - 1)
-        self._plan = Plan(self.env, self.executors.num_executors, is_exact=self._is_exact)
+        self._plan = (
+            PoolPlan(self.env, self.executors, is_exact=self._is_exact)
+            if self.executors.resources
+            else Plan(self.env, self.executors.num_executors, is_exact=self._is_exact)
+        )
         self.failures = FailureCounts("executor", self.executors.num_executors, self.executors.names)
         self._setting = Setting(self.executors, self.env, self.transfers == "when_finished")
         self._back_since: NDArray[np.float64] | None = None
@@ -190,7 +199,7 @@ class DagCluster(FailingCluster, Problem):
         self._decision = Decision(self.simulation, self.observation)
         self._on_answer: list[Callable[[Any], None]] = [self._act]
         self._decision.callbacks = self._on_answer
-        self._execution = Execution(
+        self._execution = (PoolExecution if self.executors.resources else Execution)(
             self,
             self.executors,
             self._plan,

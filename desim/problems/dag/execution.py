@@ -43,6 +43,10 @@ class ExecutorQueue:
         self.gaps: list[tuple[float, float]] = []
         self.free_since = 0.0
 
+    def copies(self) -> list[Copy]:
+        """Return the copies that run now."""
+        return [] if self.running is None else [self.running]
+
     def finish_before(self, position: int) -> float:
         """Return when all copies before a queue position are expected to have finished, in seconds."""
         if position:
@@ -182,8 +186,9 @@ class Plan:
             if not gaps:
                 self.last_gap_ends[executor] = -np.inf
 
-    def end(self, executor: int, time: float) -> None:
-        """End the running copy of an executor at a given time."""
+    def end(self, copy: Copy) -> None:
+        """End the running copy of an executor at its finish."""
+        executor, time = copy.executor, copy.finish
         table = self.executor_queues[executor]
         table.running = None
         table.free_since = time
@@ -198,12 +203,12 @@ class Plan:
         table.waiting.remove(copy)
         self._outdated[copy.executor] = None
 
-    def on_failure(self, executor: int) -> Copy | None:
-        """Mark an executor as down from now on, and return the copy that ran on it."""
+    def on_failure(self, executor: int) -> list[Copy]:
+        """Mark an executor as down from now on, and return the copies that ran on it."""
         table = self.executor_queues[executor]
-        copy, table.running = table.running, None
+        ran, table.running = table.copies(), None
         self.available[executor] = np.inf
-        return copy
+        return ran
 
     def on_repair(self, executor: int) -> None:
         """Mark an executor as free from now on."""
@@ -317,7 +322,10 @@ class Execution:
                 holds_data=self._holds_data,
                 received=self._look_again_for,
             )
-        self._processes = [ExecutorProcess(problem.env, self, executor) for executor in self._executor_queues]
+        self._processes = [self._process(executor) for executor in self._executor_queues]
+
+    def _process(self, executor: int) -> ExecutorProcess:
+        return ExecutorProcess(self._problem.env, self, executor)
 
     # -- called by the executor processes -------------------------------------------------------------
 
@@ -360,7 +368,7 @@ class Execution:
         if copy.finish != copy.due:
             copy.finish = copy.due
             self._plan.mark(copy.executor)
-        self._plan.end(copy.executor, copy.finish)
+        self._plan.end(copy)
         self._record(copy, copy.start, copy.finish, "completed")
         if self._shared is not None:
             self._shared.finished(copy)
@@ -421,8 +429,7 @@ class Execution:
                         copy.state.receive(copy, now)
         for executor in executors:
             self._processes[executor].fail()
-            interrupted = self._plan.on_failure(executor)
-            if interrupted is not None:
+            for interrupted in self._plan.on_failure(executor):
                 interrupted.state.remove(interrupted)
                 interrupted.finish = now
                 self._record(interrupted, interrupted.start, now, "interrupted")
@@ -441,11 +448,7 @@ class Execution:
 
     def go_on_as_expected(self) -> None:
         """Set the ends of running copies to the times that agents expect, at least now; cancel all other events."""
-        ends, now = {}, self._problem.env.now
-        for executor, table in self._executor_queues.items():
-            if table.running is not None:
-                table.running.due = max(table.running.finish, now)
-                ends[self._processes[executor].next_event] = table.running.due
+        ends = self._expected_ends()
         kept = {process.next_event: None for process in self._processes}
         if self._shared is not None:
             kept[self._shared.next_event] = None
@@ -456,11 +459,19 @@ class Execution:
 
         reschedule(self._problem.env, time_of)
 
+    def _expected_ends(self) -> dict[simpy.Event, float]:
+        """Set the ends of running copies to the times that agents expect, and return them by event."""
+        ends, now = {}, self._problem.env.now
+        for executor, table in self._executor_queues.items():
+            if table.running is not None:
+                table.running.due = max(table.running.finish, now)
+                ends[self._processes[executor].next_event] = table.running.due
+        return ends
+
     def close(self, time: float) -> None:
         """Record the copies that run or wait when the run ends at a given time."""
         for table in self._executor_queues.values():
-            unfinished = [] if table.running is None else [table.running]
-            for copy in [*unfinished, *table.waiting]:
+            for copy in [*table.copies(), *table.waiting]:
                 started = copy.has_started
                 self._record(copy, copy.start if started else None, None, "running" if started else "queued")
                 for listener in self._problem.listeners["unfinished"]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +18,49 @@ from desim.exceptions import InvalidConfiguration
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Executors", "PairValues", "SharedLinks"]
+__all__ = ["MILLION", "Executors", "PairValues", "SharedLinks", "units_of"]
 
 Floats = NDArray[np.float64]
 Route = tuple[int, ...]
 
+Units = NDArray[np.int64]
+
+MILLION = 1_000_000
+"""Units of an amount of 1: amounts are counted in millionths, so that their sums do not round."""
+
 STORED = 512
 """Largest number of executors whose equal pairs are stored one by one, which is faster than computing them."""
+
+
+def units_of(what: str, amounts: Mapping[str, float], resources: Sequence[str], error: type[Exception]) -> list[int]:
+    """Return the amount of each resource in millionths, rounded down, so that n demands of 1 / n fit into 1.
+
+    Parameters
+    ----------
+    what : str
+        Name of the amounts, for error messages.
+    amounts : mapping of str to float
+        Amounts by resource, at least 0.
+    resources : sequence of str
+        Names of the resources.
+    error : type of Exception
+        Class of the error to raise.
+
+    Returns
+    -------
+    list of int
+        Amounts in millionths; 0 of resources that are not named.
+    """
+    if not isinstance(amounts, Mapping):
+        raise error(f"{what}: got {amounts!r}, expected amounts by resource, such as {{'cores': 4}}")
+    amount: Any
+    for name, amount in amounts.items():
+        if name not in resources:
+            raise error(f"{what}: got the resource {name!r}, expected one of {', '.join(resources) or 'none'}")
+        is_number = isinstance(amount, Real) and not isinstance(amount, bool)
+        if not is_number or not (amount == 0 or 1e-6 <= amount <= 1e12):
+            raise error(f"{what}: {name}: got {amount!r}, expected 0 or a number from 1e-6 to 1e12")
+    return [math.floor(float(amounts.get(name, 0.0)) * MILLION * (1 + 1e-12)) for name in resources]
 
 
 class PairValues:
@@ -135,6 +173,10 @@ class Executors:
         Names of the executors; default: ``executor0``, ``executor1``, ...
     features : sequence of iterable of str, optional
         Names of the features of each executor, such as ``{"gpu"}``, which nodes may require; see :class:`Job`.
+    capacities : sequence of mapping of str to float, optional
+        Amounts of each executor by resource, such as ``{"cores": 64, "memory": 256}``. Each executor is then a pool: it
+        runs several nodes at once, as long as their demands fit; see :class:`Job`. Without it, an executor runs one
+        node at a time.
 
     Attributes
     ----------
@@ -146,6 +188,10 @@ class Executors:
         Names of the executors.
     features : tuple of frozenset of str
         Features of the executors.
+    resources : tuple of str
+        Names of the resources of pools; empty if executors run one node at a time.
+    units : numpy.ndarray of int, shape (num_executors, num_resources)
+        Amounts of the resources in millionths, so that sums of demands are exact.
 
     Raises
     ------
@@ -167,6 +213,7 @@ class Executors:
         *,
         names: Sequence[str] | None = None,
         features: Sequence[Iterable[str]] | None = None,
+        capacities: Sequence[Mapping[str, float]] | None = None,
     ) -> None:
         speeds = numbers("speeds", speeds, shape=(None,))
         self.names = names_of("executor", names, len(speeds))
@@ -177,6 +224,26 @@ class Executors:
         self.features = tuple(frozenset(found or ()) for found in of_each)
         self.speed_between = self._between_pairs("transfer_speed", transfer_speed, np.inf, above=0, infinite=True)
         self.latency_between = self._between_pairs("latency", latency, 0.0, least=0)
+        self.resources, self.units = self._amounts(capacities)
+
+    def _amounts(self, capacities: Sequence[Mapping[str, float]] | None) -> tuple[tuple[str, ...], Units]:
+        """Return the names of the resources, and the amounts of each executor in millionths."""
+        if capacities is None:
+            return (), np.zeros((self.num_executors, 0), dtype=np.int64)
+        if len(capacities) != self.num_executors:
+            raise InvalidConfiguration(f"capacities: got {len(capacities)}, expected {self.num_executors}")
+        resources = tuple(dict.fromkeys(name for amounts in capacities for name in amounts))
+        units = np.array(
+            [
+                units_of(f"capacities of {name!r}", amounts, resources, InvalidConfiguration)
+                for name, amounts in zip(self.names, capacities, strict=True)
+            ]
+        ).reshape(self.num_executors, -1)
+        for name, amounts in zip(self.names, units.tolist(), strict=True):
+            if not any(amounts):
+                raise InvalidConfiguration(f"capacities of {name!r}: got none, expected an amount of some resource")
+        units.flags.writeable = False
+        return resources, units
 
     def _between_pairs(self, what: str, values: ArrayLike, diagonal: float, **bounds: Any) -> PairValues:
         count = self.num_executors
@@ -243,7 +310,15 @@ class Executors:
             "latency": self.latency_between.plain(),
             "executors": list(self.names),
             **({"features": [sorted(found) for found in self.features]} if any(self.features) else {}),
+            **({"resources": list(self.resources), "capacities": self.capacities} if self.resources else {}),
         }
+
+    @property
+    def capacities(self) -> list[dict[str, float]] | None:
+        """Amounts of each executor by resource; None if executors run one node at a time."""
+        if not self.resources:
+            return None
+        return [dict(zip(self.resources, row, strict=True)) for row in (self.units / MILLION).tolist()]
 
     def only(self, used: Sequence[int]) -> Executors:
         """Return some of the executors, which are numbered anew."""
@@ -254,6 +329,7 @@ class Executors:
             self.latency_between.between(numbers_used),
             names=[self.names[executor] for executor in used],
             features=[self.features[executor] for executor in used],
+            capacities=[self.capacities[executor] for executor in used] if self.capacities else None,
         )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import check_bool, names_of, numbers, places_of, python_scalar, sets_of_names
 from desim.exceptions import WorkloadError
+from desim.problems.dag.executors import units_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -40,11 +41,10 @@ class Job:
     The nodes are numbered in topological order: each comes after all its parents. Ties are broken by the order in
     which the nodes were given. Agents and records use these numbers.
 
-    A node may be restricted to eligible executors, in three ways that add up: by the names of executors, by features
-    that an executor must have, and by run times of infinity. All come down to one table, :meth:`run_times_on`: a node
-    may run where its run time is finite. Agents, metrics and records read nothing else. A demand of amounts, such as
-    cores of a pool, is another question: how much of an executor a node takes while it runs there. It would join
-    ``required_features`` as a further argument, and a pool would be an executor with an amount of each resource.
+    A node may be restricted to eligible executors, in four ways that add up: by the names of executors, by features
+    that an executor must have, by run times of infinity, and by demands beyond the capacity of a pool. All come down to
+    one table, :meth:`run_times_on`: a node may run where its run time is finite. Agents, metrics and records read
+    nothing else. How much of a pool a node takes while it runs there is told by :meth:`units_on`.
 
     Parameters
     ----------
@@ -67,6 +67,9 @@ class Job:
         Names of the executors that may run each node, in the order of ``work``; None: any.
     required_features : sequence of (iterable of str or None), optional
         Features that an executor must have to run each node, in the order of ``work``; None: none.
+    demands : sequence of (mapping of str to float, or None), optional
+        Amounts of resources of a pool that each node takes while it runs, in the order of ``work``, such as
+        ``{"cores": 4}``; see :class:`Executors`. None: a whole pool.
     num_tasks : array_like of shape (num_nodes,), optional
         Number of parallel tasks of each node, for :class:`TaskCluster`; default: 1.
     task_times : sequence of TaskTimes, optional
@@ -79,7 +82,7 @@ class Job:
 
     Attributes
     ----------
-    work, names, run_times, eligible, required_features, num_tasks, task_times
+    work, names, run_times, eligible, required_features, demands, num_tasks, task_times
         As given, but in topological order and read-only.
     parent_start, parent_index, parent_size : numpy.ndarray
         Edges grouped by child: the parents of node i are ``parent_index[parent_start[i] : parent_start[i + 1]]``, in
@@ -112,6 +115,7 @@ class Job:
         run_times: ArrayLike | None = None,
         eligible: Sequence[Iterable[str] | None] | None = None,
         required_features: Sequence[Iterable[str] | None] | None = None,
+        demands: Sequence[Mapping[str, float] | None] | None = None,
         num_tasks: ArrayLike | None = None,
         task_times: Sequence[TaskTimes] | None = None,
         label: str = "",
@@ -143,6 +147,9 @@ class Job:
             self.run_times = self._per_node("run time", run_times, order, named, None, infinite=True)
         self.eligible = self._names_per_node("eligible", eligible, order, named)
         self.required_features = self._names_per_node("required_features", required_features, order, named)
+        if demands is not None and len(demands) != len(work):
+            raise WorkloadError(f"job {job_id}: demands: got {len(demands)}, expected {len(work)}, one per node")
+        self.demands = None if demands is None else tuple(demands[node] for node in order)
         counts = np.ones(len(order)) if num_tasks is None else num_tasks
         self.num_tasks = self._per_node("number of tasks", counts, order, named, least=1, whole=True).astype(np.int64)
         self.num_tasks.flags.writeable = False
@@ -295,7 +302,7 @@ class Job:
     def _is_unrestricted(self) -> bool:
         """Whether every node may run on every executor."""
         anywhere = self.run_times is None or bool((self.run_times < np.inf).all())
-        return anywhere and self.eligible is None and self.required_features is None
+        return anywhere and self.eligible is None and self.required_features is None and self.demands is None
 
     def _restricted(self, table: Floats, executors: Executors) -> Floats:
         """Return run times with infinity on executors that are not eligible; raise WorkloadError if a node has none."""
@@ -310,16 +317,48 @@ class Job:
             for executor, (name, offered) in enumerate(zip(executors.names, executors.features, strict=True)):
                 if (names is not None and name not in names) or not offered.issuperset(features or ()):
                     table[node, executor] = np.inf
+            if self.demands is not None and self.demands[node] is not None:
+                table[node, (executors.units < self._units(node, executors)).any(axis=1)] = np.inf
             if table[node].min() == np.inf:
                 by_name = "" if names is None else f", eligible: {_shortened(sorted(names))}"
                 by_feature = "" if features is None else f", required features: {_shortened(sorted(features))}"
+                by_demand = "" if self.demands is None else f", demands: {self.demands[node]}"
                 raise WorkloadError(
                     f"job {self.job_id}: node {self.names[node]!r} may run on no executor of the cluster"
-                    f"{by_name}{by_feature}; expected at least one of {_shortened(executors.names)}"
+                    f"{by_name}{by_feature}{by_demand}; expected at least one of {_shortened(executors.names)}"
                 )
         table.flags.writeable = False
         self.__dict__["_last_restricted"] = executors, table
         return table
+
+    def _units(self, node: int, executors: Executors) -> list[int]:
+        """Return the amounts that a node with demands takes of each resource, in millionths."""
+        assert self.demands is not None
+        what = f"job {self.job_id}: demands of node {self.names[node]!r}"
+        if not executors.resources:
+            raise WorkloadError(f"{what}: got {self.demands[node]}, but the executors have no capacities")
+        return units_of(what, self.demands[node] or {}, executors.resources, WorkloadError)
+
+    def units_on(self, executors: Executors) -> list[list[int] | None]:
+        """Return the amounts that each node takes of each resource of a pool while it runs; None for a whole pool.
+
+        Parameters
+        ----------
+        executors : Executors
+            Pools of the cluster.
+
+        Returns
+        -------
+        list of (list of int, or None)
+            Amounts in millionths, in the order of ``executors.resources``.
+        """
+        demands = self.demands or (None,) * self.num_nodes
+        return [None if one is None else self._units(node, executors) for node, one in enumerate(demands)]
+
+    def amounts_of(self, resource: str) -> list[float | None]:
+        """Return the amount of a resource that each node takes, None for the whole of a pool."""
+        demands = self.demands or (None,) * self.num_nodes
+        return [None if one is None else float(one.get(resource, 0.0)) for one in demands]
 
     def check_eligible(self, executors: Executors) -> None:
         """Raise WorkloadError if the job restricts its nodes, and no executor may run one of them."""
@@ -481,9 +520,9 @@ def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) 
     ----------
     graph : networkx.DiGraph
         Graph whose nodes have the attribute ``work``. ``num_tasks``, ``run_times`` (seconds on each executor),
-        ``task_times``, ``eligible`` (names of executors) and ``required_features`` are optional; the first three must
-        be given for all nodes or for none. Edges have the attribute ``size`` (default: 0). A MultiDiGraph is accepted
-        if no two edges join the same nodes in the same direction.
+        ``task_times``, ``eligible`` (names of executors), ``required_features`` and ``demands`` are optional; the
+        first three must be given for all nodes or for none. Edges have the attribute ``size`` (default: 0). A
+        MultiDiGraph is accepted if no two edges join the same nodes in the same direction.
     job_id : int, optional
         Identifier of the job. Default: the graph's attribute ``job_id``, or 0.
     **options
@@ -505,8 +544,9 @@ def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) 
         raise WorkloadError(f"job {job_id}: graph: got an undirected graph, expected a networkx.DiGraph")
     nodes = list(graph.nodes)
     columns: dict[str, Any] = {}
-    for attribute in ("eligible", "required_features"):
-        columns[attribute] = [graph.nodes[node].get(attribute) for node in nodes]
+    for attribute in ("eligible", "required_features", "demands"):
+        given = [graph.nodes[node].get(attribute) for node in nodes]
+        columns[attribute] = None if all(each is None for each in given) else given
     for attribute in ("work", "run_times", "num_tasks", "task_times"):
         present = [node for node in nodes if attribute in graph.nodes[node]]
         wanted = present or attribute == "work"
@@ -537,7 +577,7 @@ def to_networkx(job: Job) -> nx.DiGraph:
     networkx.DiGraph
         Graph with the attributes ``job_id``, ``submission_time`` and ``label``. Its nodes are keyed by name, in
         topological order, with the attributes ``work`` and ``num_tasks``, and ``run_times``, ``task_times``,
-        ``eligible`` and ``required_features`` if the job has them. Its edges have the attribute ``size``.
+        ``eligible``, ``required_features`` and ``demands`` if the job has them. Its edges have the attribute ``size``.
     """
     import networkx as nx
 
@@ -552,6 +592,8 @@ def to_networkx(job: Job) -> nx.DiGraph:
             found = None if sets is None else sets[node]
             if found is not None:
                 attributes[attribute] = sorted(found)
+        if job.demands is not None and job.demands[node] is not None:
+            attributes["demands"] = job.demands[node]
         graph.add_node(name, **attributes)
     for child, parents in enumerate(job.parent_lists):
         graph.add_edges_from((job.names[parent], job.names[child], {"size": size}) for parent, size in parents)

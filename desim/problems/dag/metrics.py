@@ -19,6 +19,10 @@ If nodes run task by task, every task is a copy, and every completed one counts 
 contains one task per node, an equal share of the node, as if all its tasks ran at once. Bounds, speedup and SLR are NaN
 if durations were sampled from measured ones, because the tables do not tell how long tasks take on other executors.
 
+On pools, utilization is the mean over the resources of the amount that copies hold over the amount up. The lower bound
+then takes the largest over the resources of the work, times its share of a pool, divided among the pools; parents of a
+node may run there at once, so that only the critical path remains of the other bound.
+
 Utilization counts from the first submission to the end of the run. The serial time is no upper bound on the makespan:
 if nodes are spread over executors, they may wait long for their data.
 """
@@ -28,7 +32,7 @@ from __future__ import annotations
 import math
 from bisect import insort
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -92,6 +96,8 @@ class DagGraph:
     seconds_per_unit, latency : float
         Smallest transfer time of a unit of data between two executors, and smallest latency, in seconds; infinite with
         a single executor.
+    shares : tuple of array of float, shape (n, k)
+        Share of each pool that each node takes, for each resource; empty if executors run one node at a time.
     """
 
     submission: Floats
@@ -107,6 +113,7 @@ class DagGraph:
     measured: bool
     seconds_per_unit: float
     latency: float
+    shares: tuple[Floats, ...] = ()
 
     @property
     def shortest(self) -> Floats:
@@ -163,7 +170,23 @@ def read_graph(result: Result) -> DagGraph:
         num_parts,
         bool(nodes["measured"].any()),
         *_fastest_channel(result, len(speeds)),
+        _shares(result, node),
     )
+
+
+def _shares(result: Result, node: IntArray) -> tuple[Floats, ...]:
+    """Return the share of each pool (column) that each node (row) takes, for each resource."""
+    import polars as pl
+
+    found = []
+    for resource in result.info.get("resources", ()):
+        capacity = result.scan("executors").select(f"capacity_{resource}").collect().to_numpy()[:, 0]
+        demand = result.scan("nodes").select(pl.col(f"demand_{resource}").fill_null(np.inf)).collect().to_numpy()
+        share = np.empty((len(node), len(capacity)))
+        ratio = np.divide(demand, capacity, out=np.zeros(share.shape), where=capacity > 0)
+        share[node] = np.minimum(ratio, 1.0)
+        found.append(share)
+    return tuple(found)
 
 
 def _fastest_channel(result: Result, count: int) -> tuple[float, float]:
@@ -224,7 +247,8 @@ def earliest_finishes(graph: DagGraph) -> Floats:
     time, a local copy of a parent whose data arrive earlier gains nothing. So the best choice runs the parents whose
     data arrive last on the executor, and it suffices to try each number of them. Other work on the executor, such as
     grandparents, is ignored, so the bound holds for any duplication. If nodes run in several parts, each of which
-    receives only a share of the data, transfers are ignored, and the bounds are the critical paths. The idea is from
+    receives only a share of the data, transfers are ignored, and the bounds are the critical paths; so they are on
+    pools, which run several nodes at once. The idea is from
     C. H. Papadimitriou and M. Yannakakis, "Towards an architecture-independent analysis of parallel algorithms", SIAM
     Journal on Computing 19(2), 1990.
 
@@ -240,7 +264,7 @@ def earliest_finishes(graph: DagGraph) -> Floats:
     """
     if not len(graph.first_node):
         return np.empty(0)
-    if (graph.num_parts > 1).any():
+    if graph.shares or (graph.num_parts > 1).any():
         return critical_paths(graph)
     times = graph.shortest.tolist()
     starts, finishes = [0.0] * len(times), list(times)
@@ -319,9 +343,16 @@ def lower_bound(graph: DagGraph) -> float:
     bounds = [float(np.max(graph.submission + earliest_finishes(graph)))]
     order = np.argsort(graph.submission, kind="stable")
     count = len(graph.speeds)
-    for weights in (graph.speeds / graph.speeds.sum(), np.full(count, 1 / count)):
+    for weights, share in product(
+        (graph.speeds / graph.speeds.sum(), np.full(count, 1 / count)), graph.shares or (None,)
+    ):
         loads = graph.work * (weights / graph.speeds).min()
-        loads[graph.own_node] = (graph.own_times * weights).min(axis=1, initial=math.inf)
+        own = graph.own_times * weights
+        if share is not None:
+            loads = graph.work * (weights / graph.speeds * share).min(axis=1)
+            held = share[graph.own_node]
+            own = np.multiply(own, held, out=np.where(own < np.inf, 0.0, np.inf), where=(held > 0) & (own < np.inf))
+        loads[graph.own_node] = own.min(axis=1, initial=math.inf)
         by_job = np.add.reduceat(loads, graph.first_node)[order]
         bounds.append(float(np.max(graph.submission[order] + np.cumsum(by_job[::-1])[::-1])))
     return max(bounds) - float(graph.submission.min())
@@ -357,7 +388,34 @@ def _measure(result: Result) -> dict[str, float]:
         **_work(copies, wasted, _time_up(result, begin, end), end),
         **_transfers(inputs),
     }
-    return {name: float(values[name]) for name in METRICS.names}
+    resources = result.info.get("resources", ())
+    if resources:
+        values |= _utilization(result, copies, wasted, begin, end)
+    return {name: float(values[name]) for name in METRICS.names_for(resources)}
+
+
+def _utilization(result: Result, copies: pl.DataFrame, wasted: Mask, begin: float, end: float) -> dict[str, float]:
+    """Return the utilization of pools by resource, and its mean, with and without wasted time."""
+    import polars as pl
+
+    start, finish = (copies[name].cast(float).to_numpy() for name in ("starting_time", "finish_time"))
+    lengths = np.nan_to_num(np.where(_is(copies, "outcome", "running"), end, finish) - start)
+    events = OUTAGES.select(result.scan("outages"), "time", "executor", "event")
+    down = np.zeros(result.info["num_executors"])
+    after = end - np.clip(events["time"].to_numpy(), begin, end)
+    np.add.at(down, events["executor"].to_numpy(), np.where(_is(events, "event", "down"), after, -after))
+    placed = copies.join(
+        result.scan("nodes").collect(), on=["arrival_number", "node"], how="left", maintain_order="left"
+    )
+    values, useful = {}, []
+    for resource in result.info["resources"]:
+        capacity = result.scan("executors").select(f"capacity_{resource}").collect().to_numpy()[:, 0]
+        held = placed.select(pl.col(f"demand_{resource}").fill_null(np.inf)).to_numpy()[:, 0]
+        amounts = np.minimum(held, capacity[copies["executor"].to_numpy()]) * lengths
+        up = float((capacity * (end - begin - down)).sum())
+        values[f"utilization_{resource}"] = _ratio(float(amounts.sum()), up)
+        useful.append(_ratio(float(amounts[~wasted].sum()), up))
+    return values | {"utilization": mean(np.array(list(values.values()))), "useful_utilization": mean(np.array(useful))}
 
 
 def _schedule(jobs: pl.DataFrame, graph: DagGraph) -> dict[str, float]:
@@ -543,6 +601,7 @@ METRICS = Metrics(
             "lower",
         ),
         Metric("utilization", "executor time spent on copies over executor time up"),
+        Metric("utilization_<resource>", "amount of pools that copies hold over the amount up"),
         Metric("useful_utilization", "utilization without wasted time", better="higher"),
         Metric("wasted_time", "executor time spent on interrupted or useless copies, s", "s", "lower"),
         Metric("num_copies", "copies that started", "copies"),

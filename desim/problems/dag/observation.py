@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from desim.problems.dag.execution import ExecutorQueue, Plan
 from desim.problems.dag.executors import Executors
+from desim.problems.dag.pools import PoolPlan
 from desim.problems.dag.state import JobState
 
 __all__ = ["Assign", "DagObservation", "explain"]
@@ -101,6 +102,29 @@ class DagObservation:
         return self._plan.last_gap_ends
 
     @property
+    def free_units(self) -> NDArray[np.int64]:
+        """Amounts of pools that no assigned copy takes, in millionths, shape (num_executors, num_resources).
+
+        They are negative where copies wait for others to finish.
+        """
+        return self._plan.free if isinstance(self._plan, PoolPlan) else self.executors.units
+
+    def fits(self, state: JobState, node: int) -> NDArray[np.bool_]:
+        """Return on which pools a node would start at once, shape (num_executors,).
+
+        Parameters
+        ----------
+        state : JobState
+            State of the job.
+        node : int
+            A ready node.
+        """
+        found: NDArray[np.bool_] = (state.run_times[node] < np.inf) & (state.ready_times(node) <= self.time)
+        units, free = state.units[node], self.free_units
+        found &= (free >= (self.executors.units if units is None else units)).all(axis=1)
+        return found & (self.available_times < np.inf)
+
+    @property
     def executor_queues(self) -> Mapping[int, ExecutorQueue]:
         """Queue of each executor, with expected starts and finishes."""
         self._plan.refresh()
@@ -176,4 +200,6 @@ def _no_place(observation: DagObservation, action: Assign, refused: str) -> str:
     position = action.position
     if position is not None and (not isinstance(position, int | np.integer) or not 0 <= position <= waiting):
         return f"{refused}: position: got {position!r}, expected 0 to {waiting}, the copies waiting on the executor"
+    if observation.executors.resources:
+        return f"{refused}: position: got {position}, expected {waiting}: copies join the end of a pool's queue"
     return f"{refused}: it does not fit into the idle time at position {position} of executor {action.executor}"

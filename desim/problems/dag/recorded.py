@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from desim.problems.dag.executors import MILLION
 from desim.problems.dag.job import Job
 from desim.tables import Table
 from desim.validation import Recorded
@@ -40,8 +41,11 @@ __all__ = [
     "nodes",
     "num_held",
     "of_parents",
+    "on_pools",
+    "one_by_one",
     "other_sources",
     "overloads",
+    "pool_faults",
     "starts",
     "submitted",
     "transfers",
@@ -82,6 +86,16 @@ def has_shared_links(run: Recorded) -> bool:
 def moves_alone(run: Recorded) -> bool:
     """Return whether each copy takes each input from the source with the earliest arrival."""
     return by_node(run) and not has_shared_links(run)
+
+
+def on_pools(run: Recorded) -> bool:
+    """Return whether executors are pools, which run several nodes at once."""
+    return bool(run.info.get("resources"))
+
+
+def one_by_one(run: Recorded) -> bool:
+    """Return whether executors run one copy at a time."""
+    return not on_pools(run)
 
 
 def _beside(frame: pl.DataFrame, other: pl.DataFrame, on: str | Sequence[str]) -> pl.DataFrame:
@@ -412,6 +426,53 @@ def starts(run: Recorded) -> pl.DataFrame:
     return frame.with_columns(could=pl.max_horizontal("moved", "data"), behind=behind).sort("row")
 
 
+# -- pools ----------------------------------------------------------------------------------------
+
+
+def pool_faults(run: Recorded) -> Iterator[str]:
+    """Yield copies that overfill a pool, and those that wait although their demands are free.
+
+    A copy that starts later than its assignment, its data, the copy before it in the queue, and the repair of its pool
+    must have waited for amounts that became free just then, unless a withdrawal made it the next one.
+    """
+    resources = run.info["resources"]
+    demands = [f"demand_{resource}" for resource in resources]
+    capacities = run["executors"].select(f"capacity_{resource}" for resource in resources).to_numpy()
+    data = run.once(transfers).group_by(row="copy").agg(data=col("arrival_time").max())
+    frame = _beside(_beside(run.once(copies), run["nodes"].select(*NODE, *demands), NODE), data, "row")
+    moments = {*run.once(downs)["at"].to_list(), *frame.filter(col("outcome") == "withdrawn")["ended"].to_list()}
+    started = frame.filter(col("starting_time").is_not_null() & (col("executor") < len(capacities)))
+    started = started.with_columns(repair=last_repair(run, started["executor"], started["starting_time"]))
+    for executor, capacity in enumerate(capacities.tolist()):
+        own = started.filter(col("executor") == executor).sort("starting_time", "assignment_time", maintain_order=True)
+        start, end = own["starting_time"].to_numpy(), own["end"].to_numpy()
+        held = np.column_stack(
+            [own[name].fill_null(most).to_numpy() for name, most in zip(demands, capacity, strict=True)]
+        )
+        assigned = own["assignment_time"].to_numpy()
+        ready = np.maximum(np.maximum(assigned, own["data"].fill_null(0.0).to_numpy()), own["repair"].to_numpy())
+        ready = np.maximum(ready, np.append(0.0, start[:-1]))
+        most, least = np.array(capacity) * (1 + RELATIVE_LOAD), np.array(capacity) + 0.5 / MILLION
+        late: dict[float, list[int]] = defaultdict(list)
+        reached: dict[float, float] = {}  # by start: earliest assignment of a copy that could not start before
+        for place, (what, begin) in enumerate(zip(own["what"].to_list(), start.tolist(), strict=True)):
+            taken = held[(start <= begin) & (end > begin)].sum(axis=0)
+            if (taken > most).any():
+                yield f"{what} starts at {begin} s, when copies there hold {taken.tolist()} of {capacity}"
+            wanted = held[(start < begin) & (end >= begin)].sum(axis=0) + held[place]
+            if begin > ready[place] and begin not in moments and not (wanted > least).any():
+                late[begin].append(place)
+            else:
+                reached[begin] = min(reached.get(begin, np.inf), assigned[place])
+        for begin, places in late.items():
+            for place in places:
+                if reached.get(begin, np.inf) > assigned[place]:  # nothing ahead of it in the queue explains the wait
+                    yield (
+                        f"{own['what'][place]} starts at {begin} s, expected {ready[place]} s: "
+                        f"{held[place].tolist()} of {capacity} were free"
+                    )
+
+
 # -- checks that write their own messages ---------------------------------------------------------
 
 RELATIVE_LOAD = 1e-6
@@ -560,5 +621,6 @@ def unconserved(run: Recorded, table: Table) -> pl.DataFrame:
     assert table.pack is not None
     found = run[table.name]
     given = pl.DataFrame(table.pack(pairs, run.info), found.schema)
-    same = [col(name).cast(pl.List(pl.String)).list.join(" ") if name == "run_times" else name for name in table.names]
+    names = table.bound(run.info).names
+    same = [col(name).cast(pl.List(pl.String)).list.join(" ") if name == "run_times" else name for name in names]
     return given.join(found, left_on=same, right_on=same, how="anti", nulls_equal=True, maintain_order="left")

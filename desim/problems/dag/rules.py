@@ -472,13 +472,19 @@ RULES = (
     ),
     rule(
         "executor_exclusive",
-        "no executor runs two copies at once",
+        "no executor, other than a pool, runs two copies at once",
         Check(
             recorded.in_turns,
             col("end_before") > start,
             "{what} starts at {starting_time} s, while {what_before} runs there in "
             "[{starting_time_before}, {end_before}) s",
+            recorded.one_by_one,
         ),
+    ),
+    rule(
+        "pools",
+        "no pool holds more than its capacity, and no copy waits for amounts that are free",
+        Check("copies", _said(recorded.pool_faults), "{text}", recorded.on_pools),
     ),
     rule(
         "executor_down",
@@ -659,6 +665,7 @@ RULES = (
             (start > col("could")) & ~col("behind"),
             "{what} starts at {starting_time} s, expected {could} s: assigned at {assignment_time} s, data arrived at "
             "{data} s, executor free at {free} s",
+            recorded.one_by_one,
         ),
     ),
     rule(

@@ -147,6 +147,9 @@ class JobState:
         Run time of each node on each executor, in seconds; infinite where the node may not run.
     is_restricted : bool
         Whether some node may not run on some executor.
+    units : list of (list of int, or None)
+        Amounts that each node takes of a pool's resources, in millionths, None for a whole pool; see
+        :class:`Executors`.
     copies : list of list of Copy
         Copies of each node, in order of assignment.
     assigned, finished : numpy.ndarray of bool, shape (num_nodes,)
@@ -174,6 +177,7 @@ class JobState:
         self.arrival_time = float(setting.env.now)
         self.run_times = job.run_times_on(executors)
         self.is_restricted = not bool((self.run_times < np.inf).all())
+        self.units = job.units_on(executors) if executors.resources else []
         self.copies: list[list[Copy]] = [[] for _ in range(job.num_nodes)]
         self.assigned: Mask = np.zeros(job.num_nodes, dtype=bool)
         self.finished: Mask = np.zeros(job.num_nodes, dtype=bool)

@@ -105,7 +105,9 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
 def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
     """Convert rows (job, arrival number) to columns."""
     jobs, counts = [job for job, _ in rows], [job.num_nodes for job, _ in rows]
-    executors = Executors(info["speeds"], names=info["executors"], features=info.get("features"))
+    executors = Executors(
+        info["speeds"], names=info["executors"], features=info.get("features"), capacities=info.get("capacities")
+    )
     tables = [job.recorded_run_times(executors) for job in jobs]
     times = [
         [None] * job.num_nodes if table is None else table.tolist() for job, table in zip(jobs, tables, strict=True)
@@ -120,6 +122,10 @@ def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns
         "run_times": [row for table in times for row in table],
         "measured": np.repeat(np.array(measured, np.bool_), counts),
         "arrival_number": _repeated((number for _, number in rows), counts),
+        **{
+            f"demand_{resource}": [value for job in jobs for value in job.amounts_of(resource)]
+            for resource in executors.resources
+        },
     }
 
 
@@ -164,7 +170,13 @@ def _pack_executors(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
     """Convert the executors to columns; there is at most one row."""
     names = [name for executors in rows for name in executors.names]
     speeds = _joined((executors.speeds for executors in rows), np.float64)
-    return {"executor": range(len(names)), "name": names, "speed": speeds}
+    capacities = [amounts for executors in rows for amounts in executors.capacities or ()]
+    return {
+        "executor": range(len(names)),
+        "name": names,
+        "speed": speeds,
+        **{f"capacity_{name}": [amounts[name] for amounts in capacities] for name in info.get("resources", ())},
+    }
 
 
 def _pack_channels(rows: list[tuple[Executors, int]], info: Mapping[str, Any]) -> Columns:
@@ -230,6 +242,7 @@ NODES = Table(
             finite=False,
         ),
         Column("measured", "boolean", "whether task durations were sampled from measured ones"),
+        Column("demand_{}", "float", "amount of a pool that the node takes", null="for a whole pool", each="resources"),
         _OF_JOB,
     ),
     pack=_pack_nodes,
@@ -298,6 +311,7 @@ EXECUTORS = Table(
         Column("executor", "integer", "number of the executor"),
         Column("name", "text", "name of the executor"),
         Column("speed", "float", "speed, work per second"),
+        Column("capacity_{}", "float", "amount of the pool", each="resources", least=0),
     ),
     pack=_pack_executors,
 )

@@ -452,6 +452,10 @@ class TaskCluster(DagCluster):
             outages_lose_data=outages_lose_data,
             processes=processes,
         )
+        if executors.resources:
+            raise InvalidConfiguration(
+                "executors: got capacities, expected none: an executor runs one task at a time; try a DagCluster"
+            )
         if plan_ahead:
             raise InvalidConfiguration(
                 "plan_ahead: got True, expected False: the inputs of tasks are known only when parent stages finish"
