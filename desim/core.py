@@ -27,12 +27,13 @@ from heapq import heapify, heappop, heappush
 from itertools import repeat
 from pkgutil import resolve_name
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import simpy
 from simpy.events import NORMAL, EventPriority
 
+from desim.checks import check_choice
 from desim.exceptions import DesimError, DisregardedWarning, InvalidConfiguration, StalledWarning
 from desim.records import Records
 from desim.reprs import Summarized
@@ -47,6 +48,7 @@ __all__ = [
     "RESUMED",
     "Agent",
     "Decision",
+    "Engine",
     "Phase",
     "Resumable",
     "Simulation",
@@ -60,6 +62,13 @@ __all__ = [
     "simulate",
     "start_process",
 ]
+
+
+Engine = Literal["auto", "simpy", "compiled"]
+"""What simulates a run, see :func:`simulate`."""
+
+ENGINES = ("auto", "simpy", "compiled")
+"""Names of the engines."""
 
 
 class Phase:
@@ -383,12 +392,7 @@ class Simulation(Summarized):
         out: str | PathLike[str] | None = None,
         log_actions: bool = True,
     ) -> None:
-        if not (isinstance(seed, int | np.integer) and seed >= 0):
-            raise InvalidConfiguration(f"seed: got {seed!r}, expected an integer >= 0")
-        if not hasattr(until, "__float__") or not until > 0:
-            raise InvalidConfiguration(f"until: got {until!r}, expected a time > 0")
-        if not (out is None or isinstance(out, str) or hasattr(out, "__fspath__")):
-            raise InvalidConfiguration(f"out: got {out!r}, expected the path of a directory")
+        _check_run(seed, until, out)
         self.env = simpy.Environment()
         self.seed = seed
         self.until = until
@@ -572,6 +576,16 @@ class Simulation(Summarized):
         return Result(self.records.close(info), info, kind)
 
 
+def _check_run(seed: Any, until: Any, out: Any) -> None:
+    """Raise InvalidConfiguration if an argument of a run is out of range."""
+    if not (isinstance(seed, int | np.integer) and seed >= 0):
+        raise InvalidConfiguration(f"seed: got {seed!r}, expected an integer >= 0")
+    if not hasattr(until, "__float__") or not until > 0:
+        raise InvalidConfiguration(f"until: got {until!r}, expected a time > 0")
+    if not (out is None or isinstance(out, str) or hasattr(out, "__fspath__")):
+        raise InvalidConfiguration(f"out: got {out!r}, expected the path of a directory")
+
+
 def simulate(
     problem: Problem,
     agent: Agent | str,
@@ -580,6 +594,7 @@ def simulate(
     until: float = math.inf,
     out: str | PathLike[str] | None = None,
     metrics: Sequence[Metric] = (),
+    engine: Engine = "auto",
 ) -> Result:
     """Simulate a problem with an agent to the end of the run.
 
@@ -599,6 +614,11 @@ def simulate(
         Directory for the records as Parquet files; if None, records are kept in memory.
     metrics : sequence of Metric
         Custom metrics, ``Metric(name, unit=..., better=..., measure=FUNCTION_OF_RESULT)``.
+    engine : {"auto", "simpy", "compiled"}
+        What simulates the run. The records do not depend on it. ``"simpy"`` simulates everything; ``"compiled"``
+        simulates rigid jobs on counted cores with priority orders and backfilling, and is an error for other runs.
+        ``"auto"`` takes the compiled engine for runs of many jobs that it can simulate, if numba is installed. The
+        description of the run, ``result.info``, says so if it ran.
 
     Returns
     -------
@@ -629,6 +649,13 @@ def simulate(
     if disregarded := problem.disregarded(decider):
         warnings.warn(disregarded, DisregardedWarning, 2)
     problem, attaches = problem.for_agent(decider), hasattr(decider, "attach")
+    if check_choice("engine", engine, ENGINES) != "simpy":
+        _check_run(seed, until, out)
+        needed = engine == "compiled"
+        compiled = problem.simulate_compiled(decider, seed=seed, until=until, out=out, needed=needed)
+        if compiled is not None:
+            compiled.own_metrics = (*problem.own_metrics, *metrics)
+            return compiled
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)

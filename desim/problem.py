@@ -24,6 +24,8 @@ from desim.exceptions import InvalidConfiguration, MissingDependency, missing
 from desim.reprs import Summarized, arguments_of
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import polars as pl
     from matplotlib.axes import Axes
 
@@ -592,6 +594,33 @@ class Problem(Summarized):
     def user_objects(self) -> list[Any]:
         """Return objects in the state of a run that may be of a user's own classes; forks copy them by `deepcopy`."""
         return []
+
+    def simulate_compiled(
+        self, agent: Any, *, seed: int, until: float, out: str | PathLike[str] | None, needed: bool
+    ) -> Result | None:
+        """Simulate a run without SimPy, with the same records, where the problem has a compiled engine that can.
+
+        Parameters
+        ----------
+        agent : Agent
+            Agent that decides.
+        seed : int
+            Seed of the run.
+        until : float
+            End of the run, in seconds of simulated time.
+        out : path or None
+            Directory for the records.
+        needed : bool
+            Whether to raise an error if SimPy's kernel has to simulate the run; if not, also runs that pay too little.
+
+        Returns
+        -------
+        Result or None
+            Result; None for SimPy's kernel.
+        """
+        if needed:
+            raise InvalidConfiguration(f"engine: got 'compiled', but problem {self.name} has none; try 'simpy'")
+        return None
 
     def features(self) -> dict[str, str]:
         """Return the features that not every agent takes into account, by name, with what other agents do."""

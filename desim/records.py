@@ -84,6 +84,22 @@ class TableWriter:
         if self._held >= self._chunk_rows:
             self._flush()
 
+    def extend(self, frame_of: Callable[[int, int], pl.DataFrame], height: int) -> None:
+        """Write computed rows to files, in parts of the usual size.
+
+        Parameters
+        ----------
+        frame_of : callable
+            Returns the rows from one number to another as a frame.
+        height : int
+            Number of rows.
+        """
+        assert self._directory is not None and not self._rows
+        for begin in range(0, height, self._chunk_rows):
+            frame = frame_of(begin, min(begin + self._chunk_rows, height))
+            write_atomically(self._directory / _part(self._parts), frame.write_parquet)
+            self._parts += 1
+
     @property
     def extent(self) -> tuple[int, int]:
         """Number of parts and of rows so far; the pair changes whenever a row is added."""

@@ -194,21 +194,38 @@ class Table:
         polars.DataFrame
             Frame in the order of recording.
         """
+        if self.pack is not None:
+            return self.frame(self.pack(rows, self.info).__getitem__)
+        names = (column.name for column in self.recorded)
+        return self.frame(dict(zip(names, columns_of(rows, len(self.recorded)), strict=True)).__getitem__)
+
+    def frame(self, column_of: Callable[[str], Any], names: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return a frame of columns, of which those with a formula are computed from the others.
+
+        Parameters
+        ----------
+        column_of : callable
+            Returns the values of a recorded column by name: a sequence, an array or a series, as `pack` does.
+        names : sequence of str, optional
+            Columns to include; only what they need is asked for. Default: all.
+
+        Returns
+        -------
+        polars.DataFrame
+            Frame of the columns.
+        """
         import polars as pl
 
-        recorded = self.recorded
-        if self.pack is not None:
-            columns = self.pack(rows, self.info)
-        else:
-            names = (column.name for column in recorded)
-            columns = dict(zip(names, columns_of(rows, len(recorded)), strict=True))
-        frame = pl.DataFrame([_series(column, columns[column.name]) for column in recorded])
-        if len(recorded) == len(self.columns):
-            return frame
+        chosen = self.names if names is None else names
+        needed = set(chosen)
+        for column in reversed(self.columns):  # formulas name recorded columns, and earlier ones with a formula
+            if column.formula and column.name in needed:
+                needed.update(_formula(column.formula).meta.root_names())
+        frame = pl.DataFrame([_series(one, column_of(one.name)) for one in self.recorded if one.name in needed])
         for column in self.columns:
-            if column.formula:
+            if column.formula and column.name in needed:
                 frame = frame.with_columns(_formula(column.formula).alias(column.name))
-        return frame.select(self.names)
+        return frame if tuple(frame.columns) == chosen else frame.select(chosen)
 
     def select(self, frame: pl.DataFrame | pl.LazyFrame, *columns: str) -> pl.DataFrame:
         """Return the given columns of the recorded table; only these are read.

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from desim.agents.batch.cores_only import refuse_nodes
-from desim.agents.batch.priorities import FCFS, Priority, as_priority
+from desim.agents.batch.priorities import FCFS, Priority, as_priority, compiled_rule
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Profile, Slot, WaitUntil
+from desim.problems.batch import BatchObservation, CompiledRule, Profile, Slot, WaitUntil
 from desim.reprs import NamedRepr
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
+
+SPECIFIC, CHANGED = "it reserves particular cores", "its class is not one of desim's"
 
 
 class SimpleBackfilling(NamedRepr):
@@ -39,6 +41,10 @@ class SimpleBackfilling(NamedRepr):
     def __init__(self, order: str | Priority | type[Priority] = "fcfs") -> None:
         self.priority = as_priority(order)
         self.name = f"backfilling-{self.priority.name}"
+
+    def compiled_rule(self) -> CompiledRule | str:
+        """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
+        return compiled_rule("simple", self.priority) if type(self) is SimpleBackfilling else CHANGED
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
@@ -82,6 +88,12 @@ class EASYBackfilling(NamedRepr):
         """Begin a run; raise InvalidConfiguration if specific_cores is used on a cluster with nodes."""
         if self.specific_cores:
             refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
+
+    def compiled_rule(self) -> CompiledRule | str:
+        """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
+        if type(self) is not EASYBackfilling or self.specific_cores:
+            return SPECIFIC if self.specific_cores else CHANGED
+        return compiled_rule("easy", self.priority, self.backfill)
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
@@ -137,6 +149,12 @@ class ConservativeBackfilling(NamedRepr):
         self._profile: Profile | None = None
         self._changes = 0
         self._settled = True
+
+    def compiled_rule(self) -> CompiledRule | str:
+        """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
+        if type(self) is not ConservativeBackfilling or self.specific_cores:
+            return SPECIFIC if self.specific_cores else CHANGED
+        return compiled_rule("conservative", self.priority)
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs whose reserved start is due, and the time of the next decision if one must be requested."""

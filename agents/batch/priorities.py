@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from desim.checks import check_float, did_you_mean
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Queue
+from desim.problems.batch import BatchObservation, CompiledRule, Queue
 from desim.reprs import NamedRepr
 
 __all__ = [
@@ -83,6 +83,10 @@ class Priority(NamedRepr):
         if len(positions) < 2:
             return positions
         return positions[self.scores(queue, time)[positions].argsort(kind="stable")]
+
+    def compiled_rule(self) -> CompiledRule | str:
+        """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
+        return compiled_rule("strict", self)
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Start jobs in order until one does not fit."""
@@ -366,6 +370,25 @@ PRIORITIES: dict[str, type[Priority]] = {
     priority.name: priority for priority in (FCFS, LCFS, SJF, SmallestFirst, F1, F2, F3, F4, WFP3, UNICEP, Multifactor)
 }
 """Priority classes by name, in the order of the list."""
+
+
+def compiled_rule(kind: Any, order: Priority, backfill: Priority | None = None) -> CompiledRule | str:
+    """Return the compiled rule of an agent of ours, or why there is none.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of rule, see :class:`~desim.problems.batch.CompiledRule`.
+    order, backfill : Priority
+        Its orders.
+    """
+    for one in (order, backfill or order):
+        if type(one) not in PRIORITIES.values():
+            return f"its order {one.name} is not one of desim's"
+        if type(one).scores not in FIXED_SCORES:
+            return f"the scores of {one.name} change over time"
+    return CompiledRule(kind, order, None if backfill is order else backfill)
+
 
 EXPECTED: dict[str, Callable[[], Priority]] = {
     f"{name}-expected": partial(one, expected=True) for name, one in PRIORITIES.items() if issubclass(one, ByLength)

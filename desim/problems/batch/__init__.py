@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from desim.problems.batch.cluster import BatchCluster
+from desim.problems.batch.compiled import CompiledRule
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
@@ -44,6 +45,7 @@ __all__ = [
     "BatchCluster",
     "BatchObservation",
     "CompiledRequest",
+    "CompiledRule",
     "CoreProfile",
     "Dependency",
     "Execution",

@@ -41,11 +41,18 @@ from desim.processes.outages import FailingCluster
 from desim.tables import Table
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from desim.problems.batch.parts.limits import Limit
     from desim.problems.batch.parts.preemption import QualityOfService
     from desim.problems.batch.parts.reservations import AdvanceReservation
+    from desim.result import Result
 
-__all__ = ["BatchCluster"]
+__all__ = ["LEAST_JOBS", "BatchCluster"]
+
+LEAST_JOBS = 100_000
+"""Number of jobs from which ``engine="auto"`` compiles: SimPy's kernel may simulate fewer jobs in less time than the
+compiler needs when it first compiles the engine on a machine."""
 
 
 class BatchCluster(FailingCluster, Problem):
@@ -234,6 +241,16 @@ class BatchCluster(FailingCluster, Problem):
         for part in self.parts:
             description |= part.describe()
         return description | describe_predictor(as_predictor(self.predictor)) | self.resources.describe()
+
+    def simulate_compiled(
+        self, agent: Any, *, seed: int, until: float, out: str | PathLike[str] | None, needed: bool
+    ) -> Result | None:
+        """Simulate a run with the engine of :mod:`desim.problems.batch.compiled`, if it can."""
+        if not (needed or (isinstance(self.jobs, Sequence) and len(self.jobs) >= LEAST_JOBS)):
+            return None
+        from desim.problems.batch.compiled import simulate
+
+        return simulate(self, agent, seed=seed, until=until, out=out, needed=needed)
 
     def features(self) -> dict[str, str]:
         """Return the features that not every agent takes into account, by name, with what other agents do."""

@@ -164,8 +164,9 @@ def _prediction_accuracy(result: Result, observed: tuple[float, float]) -> dict[
     shorter, longer = pl.min_horizontal(predicted, ran), pl.max_horizontal(predicted, ran)
     finished = result.scan("jobs").filter(ran.is_not_null())
     accuracy = pl.when(longer > 0).then(shorter / longer).otherwise(1.0)
-    mean = finished.select(accuracy.mean()).collect().item()
-    return {"prediction_accuracy_mean": math.nan if mean is None else float(mean)}
+    values = finished.select(accuracy.alias("accuracy")).collect()["accuracy"].to_numpy()
+    # not Polars' mean, which depends on the number of threads
+    return {"prediction_accuracy_mean": float(values.mean()) if len(values) else math.nan}
 
 
 _INTERVAL: dict[str, Any] = {"warm_up": 0.0, "cool_down": 0.0, "window": None}

@@ -1,0 +1,262 @@
+"""Compiled engine: runs of rigid jobs on counted cores without SimPy, with the same records to the last bit.
+
+:func:`simulate` computes the starts of a run in :mod:`desim.problems.batch.compiled.kernel`; tables are made when
+somebody reads them. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An agent that can be
+compiled has a method ``compiled_rule()``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration, WorkloadError, missing
+from desim.problems.batch.job import Job
+from desim.problems.batch.predictors import as_predictor
+from desim.problems.batch.workload import Workload
+from desim.records import Records
+from desim.result import Result
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from desim.problems.batch.cluster import BatchCluster
+
+__all__ = ["CompiledRule", "obstacle", "simulate"]
+
+UNFIT = {"sizes": "moldable jobs", "request": "jobs that request nodes", "after": "jobs that depend on others"}
+"""Columns of workloads that the engine cannot simulate, and what they mean."""
+
+
+class CompiledRule(NamedTuple):
+    """What a compiled agent does.
+
+    Attributes
+    ----------
+    kind : {"strict", "simple", "easy", "conservative"}
+        Which jobs start: those in order until one does not fit, or those of a kind of backfilling.
+    order : object
+        Priority order, with a name and a method ``scores(queue, time)``, whose scores do not change over time.
+    backfill : object or None
+        Order in which jobs overtake, if it is another one.
+    """
+
+    kind: Literal["strict", "simple", "easy", "conservative"]
+    order: Any
+    backfill: Any = None
+
+
+class _Unfit(Exception):
+    """The run needs SimPy's kernel."""
+
+
+def obstacle(cluster: BatchCluster, agent: Any) -> str:
+    """Return what in a configuration the compiled engine cannot simulate; an empty string if there is nothing.
+
+    Parameters
+    ----------
+    cluster : BatchCluster
+        Configuration of the cluster, whose jobs are not looked at.
+    agent : Agent
+        Agent that would decide.
+
+    Returns
+    -------
+    str
+        For instance ``"nodes"``.
+    """
+    from desim.problems.batch.cluster import BatchCluster
+
+    rule = agent.compiled_rule() if hasattr(agent, "compiled_rule") else "it has no compiled rule"
+    predictor = cluster.predictor
+    if isinstance(rule, str):
+        return f"agent {getattr(agent, 'name', type(agent).__name__)} ({rule})"
+    found = {
+        f"class {type(cluster).__name__}": type(cluster) is not BatchCluster,
+        "nodes": cluster.resources.has_nodes,
+        "custom processes": cluster.processes,
+        "listeners": cluster.listening,
+        "ask_when_empty": cluster.ask_when_empty,
+        "a predictor that is not given by its name": not isinstance(predictor, str),
+        "user averages of more than two jobs": getattr(as_predictor(predictor), "last", 2) > 2,
+        "jobs from an iterator": not isinstance(cluster.jobs, Sequence),
+    }
+    names = [name for name, is_found in found.items() if is_found]
+    names += [f"part {part.name!r} of the cluster" for part in cluster.parts]
+    return next(iter(names), "")
+
+
+def simulate(
+    cluster: BatchCluster,
+    agent: Any,
+    *,
+    seed: int,
+    until: float,
+    out: str | PathLike[str] | None,
+    needed: bool,
+) -> Result | None:
+    """Simulate a run with the compiled engine.
+
+    Parameters
+    ----------
+    cluster : BatchCluster
+        Configuration of the cluster.
+    agent : Agent
+        Agent.
+    seed : int
+        Seed, which only the description of the run contains, since nothing is random.
+    until : float
+        End of the run in seconds.
+    out : path or None
+        Directory for the records.
+    needed : bool
+        Whether to raise an error if SimPy's kernel is needed.
+
+    Returns
+    -------
+    Result or None
+        Result; None if SimPy's kernel is needed.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If SimPy's kernel is needed but excluded.
+    MissingDependency
+        If numba is missing but needed.
+    """
+    try:
+        if why := obstacle(cluster, agent):
+            raise _Unfit(why)
+        if find_spec("numba") is None:
+            if needed:
+                raise missing("engine='compiled'", ImportError("No module named 'numba'"))
+            return None
+        return _simulate(cluster, agent, seed, until, out)
+    except _Unfit as unfit:
+        if needed:
+            raise InvalidConfiguration(
+                f"engine: got 'compiled', which cannot simulate {unfit}; try 'auto' or 'simpy'"
+            ) from None
+        return None
+
+
+class _Columns:
+    """Columns of a whole workload as of a queue, for the scores of a priority order."""
+
+    def __init__(self, workload: Workload, expected: NDArray[np.float64]) -> None:
+        self.submission_time = workload["submission_time"]
+        self.requested_time = workload["requested_time"]
+        self.requested_cores = workload["requested_cores"]
+        self._expected = expected
+        self.uses_expected = False
+
+    def __len__(self) -> int:
+        return len(self.submission_time)
+
+    @property
+    def expected_time(self) -> NDArray[np.float64]:
+        self.uses_expected = True
+        return self._expected
+
+
+def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: str | PathLike[str] | None) -> Result:
+    """Simulate a run that has no obstacle in its configuration."""
+    workload = _workload(cluster)
+    from desim.problems.batch.compiled import kernel as k
+    from desim.problems.batch.compiled.records import Outcome
+
+    rule, count = agent.compiled_rule(), len(workload)
+    predictor: Any = as_predictor(cluster.predictor)
+    cores, requested, run_time = (workload[name] for name in ("requested_cores", "requested_time", "run_time"))
+    if cluster.too_wide == "error" and (cores > cluster.num_cores).any():
+        raise _Unfit("jobs that are too wide")
+    jobs, rows = np.empty((k.NUM_FIELDS, count)), np.empty((k.NUM_ROWS, count), np.int64)
+    jobs[k.SUBMISSION], jobs[k.REQUESTED_TIME], jobs[k.RUN_TIME] = workload["submission_time"], requested, run_time
+    rows[k.CORES] = cores
+    limit = np.where(cluster.enforce_time_limit & (run_time > requested), requested + cluster.over_time_limit, np.inf)
+    jobs[k.DURATION] = np.minimum(run_time, limit)
+    jobs[k.PREDICTED] = np.minimum(run_time, requested) if predictor.name == "oracle" else requested
+    jobs[k.START] = np.nan
+    for field in (k.USER, k.STATUS, k.CORRECTIONS, k.HAS_RESERVATION, k.IS_RUNNING, k.NUM_RAN):
+        rows[field] = 0
+    w, f = np.zeros(k.NUM_WHOLE, np.int64), np.zeros(k.NUM_TIMES)
+    w[k.PREDICTOR] = {"request": k.REQUESTED, "oracle": k.ORACLE}.get(predictor.name, k.USER_AVERAGE)
+    if w[k.PREDICTOR] == k.USER_AVERAGE:
+        w[k.LAST] = predictor.last
+        users, codes = np.unique(workload["user_id"], return_inverse=True)
+        rows[k.USER] = np.where(users[codes] < 0, -1, codes)
+    for score, flag, order in (
+        (k.SCORE, k.FIRST_EXPECTED, rule.order),
+        (k.SCORE_2, k.SECOND_EXPECTED, rule.backfill),
+    ):
+        if order is not None:
+            columns = _Columns(workload, jobs[k.PREDICTED])
+            jobs[score] = scores = order.scores(columns, 0.0)
+            w[flag] = w[k.PREDICTOR] == k.USER_AVERAGE and columns.uses_expected
+            if w[flag] and scores is not columns.expected_time:
+                raise _Unfit(f"order {order.name} with means of users")
+    kinds = {"simple": k.SIMPLE, "easy": k.EASY, "conservative": k.CONSERVATIVE}
+    w[k.KIND] = kinds.get(rule.kind, k.STRICT_FCFS if rule.order.name == "fcfs" else k.STRICT)
+    cycles = {"instant": k.INSTANT, "arrival": k.ARRIVAL, "event": k.EVENT}
+    w[k.CYCLE] = cycles.get(str(cluster.cycle), k.PERIODIC)
+    w[k.CORES_IN_ALL] = w[k.FREE] = cluster.num_cores
+    w[k.HAS_SECOND], w[k.HEARS] = rule.backfill is not None, 1
+    f[k.PERIOD] = 0.0 if isinstance(cluster.cycle, str) else cluster.cycle
+    f[k.UNTIL] = until
+    heap, profile = 4 * count + 80, 2 * count + 64
+    k.run(
+        *(w, f, jobs, rows, np.empty((4, heap)), np.empty((8, heap), np.int64), np.zeros(4, np.int64)),
+        *(np.empty(profile), np.empty(profile, np.int64)),
+    )
+    if w[k.IS_FULL] or (until == math.inf and (rows[k.STATUS] <= 0).any()):
+        raise _Unfit("a run that stalls")
+    outcome = Outcome(workload, cluster.num_cores, w, jobs, rows)
+    is_cut = w[k.NUM_ENDED] + (rows[k.STATUS] == k.REJECTED).sum() < count
+    end: float = until if is_cut else float(f[k.NOW])
+    info = cluster.describe() | {"seed": seed}
+    records = Records(tables := cluster.tables(), out, info)
+    if out is not None:
+        records.tables["jobs"].extend(
+            lambda begin, end: outcome.frame(tables["jobs"], outcome.recorded[begin:end]), len(outcome.recorded)
+        )
+    info = cluster.describe() | {
+        "agent": agent.name,
+        "seed": seed,
+        "status": "complete",
+        "end_time": end if count else 0,
+        "until": None if until == math.inf else until,
+        "engine": "compiled",
+    }
+    found = records.close(info)
+    return Result(found if out is not None else found | {"jobs": outcome.lazy(tables["jobs"])}, info, cluster.kind)
+
+
+def _workload(cluster: BatchCluster) -> Workload:
+    """Return the jobs of a cluster as columns."""
+    jobs = cluster.jobs
+    if not isinstance(jobs, Workload):
+        if any(type(job) is not Job for job in jobs):
+            raise _Unfit("jobs of another class than Job")
+        for number, kinds in enumerate(_TYPES):
+            if not kinds >= {type(job[number]) for job in jobs}:
+                raise _Unfit(f"jobs with another type of {Job._fields[number]}")
+        if any(later.submission_time < job.submission_time for job, later in pairwise(jobs)):
+            raise _Unfit("jobs that are not in order")
+        try:
+            jobs = Workload.of(jobs)
+        except (WorkloadError, InvalidConfiguration) as error:
+            raise _Unfit(f"these jobs: {error}") from error
+    if unfit := [meaning for name, meaning in UNFIT.items() if name in jobs.columns]:
+        raise _Unfit(unfit[0])
+    return jobs
+
+
+_FLOATS, _INTEGERS = {int, float, np.float64}, {int, np.int64}
+_TYPES: tuple[set[type], ...] = ({int, str, np.int64}, _FLOATS, _INTEGERS, _FLOATS, _FLOATS, _INTEGERS)
+"""Types of the first fields of a job."""
