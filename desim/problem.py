@@ -348,7 +348,7 @@ class ProblemDescriptor(Extension):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Rules of the problem."""
-        return _loaded(self.rules_from)
+        return tuple(_loaded(self.rules_from))
 
     @property
     def figures(self) -> Mapping[str, Figure]:

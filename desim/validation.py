@@ -365,10 +365,14 @@ class RuleBook(list[Rule]):
 
         Parameters
         ----------
-        name, sentence, needs_workload
-            See :class:`Rule`.
+        name : str
+            Short name.
         of : str
             Table whose rows are checked.
+        sentence : str
+            What holds for every valid run.
+        needs_workload : bool
+            Whether the rule can be checked only with the simulated workload.
         """
         self.append(Rule(name, sentence, needs_workload=needs_workload))
         self._of = of
@@ -380,10 +384,12 @@ class RuleBook(list[Rule]):
 
         Parameters
         ----------
-        message, by_row
-            See :class:`Check`.
+        message : str
+            Message for a violation.
         of, only_with : str
             Table and name of this check (default: those of the rule and of all rules).
+        by_row : bool
+            Whether each row is checked by itself.
 
         Returns
         -------

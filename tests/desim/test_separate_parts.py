@@ -11,7 +11,7 @@ import pytest
 
 from desim import InfeasibleAction, InvalidConfiguration, Result, Simulation, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Job, Limit, Part, WaitUntil
+from desim.problems.batch import BatchCluster, Job, Limit, Part, WaitUntil, parts
 from desim.tables import Column, Table
 from desim.validation import validate
 
@@ -90,6 +90,11 @@ def test_the_rest_runs_without_a_part(name: str) -> None:
     there = set(names[0].split())
     for part, brought in BROUGHT.items():
         assert there.isdisjoint(brought.split()) if part in missing else there.issuperset(brought.split())
+
+
+def test_every_part_is_tested() -> None:
+    there = {path.stem for path in Path(parts.__file__).parent.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert there - {"__init__", "__pycache__", "base", "text"} == set(MODULES)
 
 
 def test_a_cluster_without_features_imports_none() -> None:

@@ -587,16 +587,15 @@ def make_encoder(
         return FeatureEncoder(window, slots, reserve_after=reserve_after)
     if observation in _ROWS:
         raise InvalidConfiguration(f"observation: {observation!r} shows nodes; give nodes as well")
+    order = _ORDERS[check_choice("observation", observation, ("features", *_ORDERS))]
     if slots not in (None, window.size) or reserve_after < math.inf:
         raise InvalidConfiguration(f"observation: {observation!r} supports neither extra slots nor reserve_after")
-    if observation in ("flat", "flat-sorted") and num_cores is None:
+    if num_cores is None:
         raise InvalidConfiguration(f"num_cores: got None, but the observation {observation!r} needs it")
-    if observation == "flat":
-        return FlatEncoder(window, cast(int, num_cores))
-    if observation == "flat-sorted":
-        return FlatEncoder(window, cast(int, num_cores), order="sorted")
-    raise InvalidConfiguration(f"observation: got {observation!r}, expected one of features, flat, flat-sorted")
+    return FlatEncoder(window, num_cores, order=order)
 
 
 _ROWS: dict[str, Literal["each", "alike"]] = {"features": "each", "node-classes": "alike"}
 """Rows of nodes of an encoder, by observation."""
+_ORDERS: dict[str, Literal["by_core", "sorted"]] = {"flat": "by_core", "flat-sorted": "sorted"}
+"""Order of the cores in the observation of the DBF paper, by observation."""

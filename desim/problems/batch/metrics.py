@@ -58,45 +58,32 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Unfinished = Literal["exclude", "include"]
 
-TIMES = (
-    "submission_time",
-    "requested_time",
-    "run_time",
-    "starting_time",
-    "finish_time",
-    "earlier_execution_time",
-    "useful_execution_time",
-)
-WHOLE = ("requested_number_of_resources", "user_id")
-"""Columns of the job table that metrics read besides the status: times in seconds, and integers."""
-
 SUMMARIES = {"mean": "mean", "median": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "maximum"}
 """Summary statistics of a distribution: suffix of the metric's name, and description."""
 
 
 class JobColumns(NamedTuple):
-    """Columns of a job table of n rows that metrics read; times are in seconds, NaN if unknown.
+    """Columns of a job table of n rows that metrics read, under their names; times are NaN if unknown.
 
     Attributes
     ----------
-    submission, requested_time, run_time, start, finish, earlier, useful : array of float, shape (n,)
-        Submission time, requested time, run time; start and end of the last execution; duration of all earlier
-        executions; and execution time whose work was kept.
-    cores, user : array of int, shape (n,)
-        Requested cores, and user, -1 if unknown.
+    submission_time, requested_time, run_time : array of float, shape (n,)
+    starting_time, finish_time, earlier_execution_time, useful_execution_time : array of float, shape (n,)
+    requested_number_of_resources, user_id : array of int, shape (n,)
+        Columns, in seconds and cores.
     status : dict of str to array of bool, shape (n,)
         Whether each job has a status, by status.
     """
 
-    submission: Floats
+    submission_time: Floats
     requested_time: Floats
     run_time: Floats
-    start: Floats
-    finish: Floats
-    earlier: Floats
-    useful: Floats
-    cores: NDArray[np.int64]
-    user: NDArray[np.int64]
+    starting_time: Floats
+    finish_time: Floats
+    earlier_execution_time: Floats
+    useful_execution_time: Floats
+    requested_number_of_resources: NDArray[np.int64]
+    user_id: NDArray[np.int64]
     status: dict[str, Mask]
 
     @property
@@ -225,9 +212,9 @@ def batch_metrics(
     check_choice("unfinished", unfinished, ("exclude", "include"))
     check_float("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
     table = _read_jobs(jobs)
-    first = float(table.submission.min()) if len(table.submission) else 0.0
+    first = float(table.submission_time.min()) if len(table.submission_time) else 0.0
     observed = _observed_interval(first, end_time, warm_up, cool_down, window)
-    selected = _within(table.submission, observed, end_time)
+    selected = _within(table.submission_time, observed, end_time)
     cuts = _read_cut_executions(jobs, interruptions)
     values = {
         **_counts(table, selected),
@@ -304,21 +291,22 @@ def _occupation(
     table: JobColumns, cuts: CutExecutions, available: float, observed: tuple[float, float], end_time: float
 ) -> dict[str, float]:
     """Return core-seconds by use, interruptions and throughput within the observed interval."""
-    running, lost = ~np.isnan(table.start), table.status["lost"]
-    ends = np.where(np.isnan(table.finish), end_time, table.finish)
-    cores = table.cores.astype(np.float64)
+    running, lost = ~np.isnan(table.starting_time), table.status["lost"]
+    ends = np.where(np.isnan(table.finish_time), end_time, table.finish_time)
+    cores = table.requested_number_of_resources.astype(np.float64)
     cut_integral = time_integral(cuts.start, cuts.finish, cuts.cores, observed)
-    busy = cut_integral + time_integral(_of(table.start, running), _of(ends, running), _of(cores, running), observed)
+    ran = _of(table.starting_time, running), _of(ends, running), _of(cores, running)
+    busy = cut_integral + time_integral(*ran, observed)
     if cuts.kept.any():
         cut_integral = time_integral(cuts.start + cuts.kept, cuts.finish, cuts.cores, observed)
-    wasted_integral = cut_integral + time_integral(table.start[lost], ends[lost], cores[lost], observed)
+    wasted_integral = cut_integral + time_integral(table.starting_time[lost], ends[lost], cores[lost], observed)
     killed, cut = table.status["killed"], cuts.killed
-    killed_integral = time_integral(table.start[killed], ends[killed], cores[killed], observed) + time_integral(
+    killed_integral = time_integral(table.starting_time[killed], ends[killed], cores[killed], observed) + time_integral(
         cuts.start[cut], cuts.start[cut] + cuts.kept[cut], cuts.cores[cut], observed
     )
     cut_ends = np.concatenate((cuts.finish[~cuts.preempted], ends[lost]))
     length = observed[1] - observed[0]
-    finished = np.count_nonzero(_within(table.finish[table.finished], observed, end_time))
+    finished = np.count_nonzero(_within(table.finish_time[table.finished], observed, end_time))
     return {
         "utilization": busy / available if available else math.nan,
         "busy_core_seconds": busy,
@@ -333,9 +321,9 @@ def _occupation(
 def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float], end_time: float) -> dict[str, float]:
     """Return queue metrics; a job is queued from submission to its last start, except while it runs or is suspended."""
     queued = ~table.status["rejected"]
-    begins, starts = _of(table.submission, queued), _of(table.start, queued)
+    begins, starts = _of(table.submission_time, queued), _of(table.starting_time, queued)
     ends = np.where(np.isnan(starts), end_time, starts)
-    load = _of(table.cores, queued) * _of(table.requested_time, queued)
+    load = _of(table.requested_number_of_resources, queued) * _of(table.requested_time, queued)
     jobs = time_integral(begins, ends, 1.0, observed) - time_integral(cuts.start, cuts.back, 1.0, observed)
     waiting_load = time_integral(begins, ends, load, observed) - time_integral(
         cuts.start, cuts.back, cuts.load, observed
@@ -363,21 +351,22 @@ def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
     """Return the columns of a job table that metrics need."""
     import polars as pl
 
-    portions = _portions(jobs, *TIMES, *WHOLE, "status")
+    portions = _portions(jobs, *JobColumns._fields)
     height = jobs.height if isinstance(jobs, Parts) else sum(map(len, portions))
-    floats, whole = np.empty((len(TIMES), height)), np.empty((len(WHOLE), height), np.int64)
+    kinds = {name: JOBS[name].polars_type() for name in JobColumns._fields[:-1]}
+    arrays: dict[str, Any] = {
+        name: np.empty(height, np.float64 if kind == pl.Float64 else np.int64) for name, kind in kinds.items()
+    }
     statuses = {status: np.empty(height, np.bool_) for status in JOBS["status"].values}
     begin = 0
     for portion in portions:
         there = slice(begin, begin + len(portion))
-        for array, name in zip(floats, TIMES, strict=True):
-            array[there] = portion[name].cast(pl.Float64).to_numpy()
-        for numbers, name in zip(whole, WHOLE, strict=True):
-            numbers[there] = portion[name].cast(pl.Int64).to_numpy()
+        for name, array in arrays.items():
+            array[there] = portion[name].cast(kinds[name]).to_numpy()
         for status, mask in statuses.items():
             mask[there] = (portion["status"] == status).to_numpy()
         begin = there.stop
-    return JobColumns._make((*floats, *whole, statuses))
+    return JobColumns(**arrays, status=statuses)
 
 
 def _read_cut_executions(
@@ -424,7 +413,7 @@ def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
     counts = {f"jobs_{status}": float(np.count_nonzero(mask & selected)) for status, mask in table.status.items()}
     return counts | {
         "jobs_submitted": float(np.count_nonzero(selected)),
-        "jobs_started": float(np.count_nonzero(selected & ~np.isnan(table.start))),
+        "jobs_started": float(np.count_nonzero(selected & ~np.isnan(table.starting_time))),
         "jobs_finished": counts["jobs_completed"] + counts["jobs_killed"],
     }
 
@@ -437,15 +426,15 @@ def _statistics(
     Arrays are deleted as early as possible to save memory on long runs.
     """
     queued, left = table.status["queued"], table.status["queued"] | table.status["running"]
-    waiting, waited = table.start - table.submission - table.earlier, ~np.isnan(table.start)
+    submission, earlier = table.submission_time, table.earlier_execution_time
+    waiting, waited = table.starting_time - submission - earlier, ~np.isnan(table.starting_time)
     if include:
-        so_far = end_time - table.submission - table.earlier
-        waiting, waited = np.where(queued, so_far, waiting), waited | queued
+        waiting, waited = np.where(queued, end_time - submission - earlier, waiting), waited | queued
     found = _summary("waiting_time", _of(waiting, selected & waited))
     del waiting
-    turnaround, duration, ended = table.finish - table.submission, table.useful, table.finished
+    turnaround, duration, ended = table.finish_time - submission, table.useful_execution_time, table.finished
     if include:
-        turnaround = np.where(left, end_time - table.submission, turnaround)
+        turnaround = np.where(left, end_time - submission, turnaround)
         duration, ended = np.where(left, table.run_time, duration), ended | left
     sample = selected & ended
     turnaround, duration = _of(turnaround, sample), _of(duration, sample)
@@ -456,7 +445,7 @@ def _statistics(
     bounded = np.maximum(turnaround / np.maximum(duration, threshold), 1.0)
     found |= _summary("turnaround_time", turnaround)
     del turnaround, duration
-    return found | _summary("bounded_slowdown", bounded) | _fairness(bounded, _of(table.user, sample))
+    return found | _summary("bounded_slowdown", bounded) | _fairness(bounded, _of(table.user_id, sample))
 
 
 def _of(values: NDArray[Any], mask: Mask) -> NDArray[Any]:
@@ -487,13 +476,13 @@ def _fairness(values: Floats, users: NDArray[np.int64]) -> dict[str, float]:
 
 def _extent(table: JobColumns, selected: Mask, num_cores: int) -> dict[str, float]:
     """Return makespan in seconds and offered load of the selected jobs."""
-    ends = table.finish[selected & table.finished]
+    ends = table.finish_time[selected & table.finished]
     accepted = selected & ~table.status["rejected"]
-    work = float(np.sum(table.cores[accepted] * table.run_time[accepted]))
-    times = table.submission[accepted]
+    work = float(np.sum(table.requested_number_of_resources[accepted] * table.run_time[accepted]))
+    times = table.submission_time[accepted]
     room = num_cores * (float(times.max()) - float(times.min())) if len(times) else 0.0
     return {
-        "makespan": float(ends.max() - table.submission[selected].min()) if len(ends) else math.nan,
+        "makespan": float(ends.max() - table.submission_time[selected].min()) if len(ends) else math.nan,
         "offered_load": work / room if room else math.nan,
     }
 

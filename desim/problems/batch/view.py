@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from desim.plotting.views import LOOKS, Lanes, Map, View, free_rows, joined, lanes_of
+from desim.problems.batch.allocations import devices
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.executions import executions
 from desim.problems.batch.figures import steps_of, unavailable
@@ -97,12 +98,10 @@ def _gpus(run: Run) -> Lanes | None:
     """Return the jobs on each GPU, with shares of a GPU side by side; None without GPUs."""
     if "placements" not in run.result.table_names:
         return None
-    placed = run.table("placements").filter(pl.col("gpus") != "", pl.col("starting_time").is_not_null())
-    held = placed.with_columns(pl.col("gpus").str.split(" "), pl.col("finish_time").fill_null(run.end)).explode("gpus")
+    held = devices(run.table("placements").filter(pl.col("starting_time").is_not_null()))
+    held = held.with_columns(pl.col("finish_time").fill_null(run.end)).sort("node", "gpu", "starting_time")
     if not len(held):
         return None
-    parts = held["gpus"].str.split_exact(":", 1).struct.rename_fields(["gpu", "share"]).struct.unnest()
-    held = held.with_columns(parts).with_columns(pl.col("gpu").cast(pl.Int64)).sort("node", "gpu", "starting_time")
     names = dict(run.table("nodes").select("node", "name").iter_rows())
     boxes, groups, row = [], {}, 0
     for (node, gpu), table in held.group_by("node", "gpu", maintain_order=True):
@@ -114,7 +113,7 @@ def _gpus(run: Run) -> Lanes | None:
                 "end": table["finish_time"],
                 "first": lines + row,
                 "owner": table["arrival_number"],
-                "texts": [f"{int(share) / 10:g} %" for share in table["share"].to_list()],
+                "texts": [f"{share / 10:g} %" for share in table["share"].to_list()],
             }
         )
         row += int(lines.max()) + 1

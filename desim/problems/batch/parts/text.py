@@ -50,7 +50,8 @@ def read_entries(
     first, names : sequence of str
         Names of the values that come first in the short notation, and of the others.
     make : callable
-        Function of the place of an entry, for messages, and its values by name.
+        Function of the place of an entry, for messages, and its values by name. The place is added to what it raises as
+        InvalidConfiguration.
     expected : str
         Description of the notation, for messages.
     unnamed : str
@@ -71,7 +72,7 @@ def read_entries(
         If the file cannot be read; the message names file, line and column.
     """
     if text.lower().endswith(_FILES) or Path(text).is_file():
-        return [make(where, entry) for where, entry in _entries(text, what, (*first, *names))]
+        return [_made(make, where, entry) for where, entry in _entries(text, what, (*first, *names))]
     found = []
     for part in text.split("+"):
         words = [word.strip() for word in part.split(":")]
@@ -84,10 +85,18 @@ def read_entries(
             if unknown := next((name for name in values if name not in names), ""):
                 close = did_you_mean(unknown, names)
                 raise WorkloadError(f"unknown {unknown!r}{close}: {', '.join(names)}")
-            found.append(make(what, dict(zip(first, words, strict=False)) | values))
+            found.append(_made(make, what, dict(zip(first, words, strict=False)) | values))
         except (WorkloadError, InvalidConfiguration) as error:
             raise InvalidConfiguration(f"{what}: got {text!r}; {error}") from error
     return found
+
+
+def _made(make: Callable[[str, Entry], Made], where: str, entry: Entry) -> Made:
+    """Return what an entry describes; errors about its values name its place."""
+    try:
+        return make(where, entry)
+    except InvalidConfiguration as error:
+        raise WorkloadError(f"{where}: {error}") from error
 
 
 def check_scope(where: str, by: str, jobs: Iterable[Job]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.limits import MAXIMA, Limit
 from desim.problems.batch.parts.text import check_scope, names_of, number_of, read_entries, whole
@@ -60,9 +60,9 @@ def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
     Raises
     ------
     InvalidConfiguration
-        If the text is neither, a value is out of range, or queues are limited but unknown.
+        If the text is neither, a value in it is out of range, or queues are limited in it but unknown.
     WorkloadError
-        If the file cannot be read; the message names file, line and column.
+        If the file cannot be read, or has such a value; the message names file, line and column.
 
     Examples
     --------
@@ -80,17 +80,12 @@ def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
             and isinstance(jobs, Sequence)
             and all(job.group(scope) is None for job in jobs)
         ):
-            raise InvalidConfiguration(
-                f"{where}: got scope {scope!r}, but the jobs have no {scope}; expected user or partition"
-            )
+            raise InvalidConfiguration(f"got scope {scope!r}, but the jobs have no {scope}; expected user or partition")
         values: dict[str, Any] = {
             name: number_of(where, name, entry[name]) for name in MAXIMA if entry.get(name) not in ("", None)
         }
         values = {name: value if name == "job_time" else whole(value) for name, value in values.items()}
-        try:
-            return Limit(scope, tuple(names_of(members or entry.get("members"))) or None, **values)
-        except InvalidConfiguration as error:
-            raise WorkloadError(f"{where}: {error}") from error
+        return Limit(scope, tuple(names_of(members or entry.get("members"))) or None, **values)
 
     expected = "e.g. user:running_jobs=4+queue=debug:job_time=600"
     return read_entries(text, "limits", ("scope",), ("members", *MAXIMA), limit, expected=expected)

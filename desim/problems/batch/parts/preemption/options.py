@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.preemption import QualityOfService
 from desim.problems.batch.parts.text import Entry, check_scope, names_of, number_of, read_entries
@@ -92,16 +92,8 @@ def _level(where: str, entry: Entry) -> tuple[QualityOfService, str, Entry]:
         0.0 if entry.get(name, "") in ("", None) else number_of(where, name, entry[name])
         for name in ("priority", "grace_time")
     )
-    try:
-        level = QualityOfService(
-            str(entry.get("name", "")).strip(),
-            priority,
-            tuple(names_of(entry.get("preempts", ""))),
-            mode,  # type: ignore[arg-type]  # checked there
-            grace,
-        )
-    except InvalidConfiguration as error:
-        raise WorkloadError(f"{where}: {error}") from error
+    name, preempts = str(entry.get("name", "")).strip(), tuple(names_of(entry.get("preempts", "")))
+    level = QualityOfService(name, priority, preempts, mode, grace)  # type: ignore[arg-type]  # the mode is checked
     return level, where, entry
 
 

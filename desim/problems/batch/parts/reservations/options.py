@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.reservations import AdvanceReservation
 from desim.problems.batch.parts.text import names_of, number_of, read_entries, whole
@@ -87,12 +86,7 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
         given, nodes = entry.get("cores"), names_of(entry.get("nodes"))
         cores = 0 if given in ("", None) else whole(number_of(where, "cores", given))
         partition = str(entry.get("partition") or "").strip()
-        try:
-            return AdvanceReservation(
-                start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, admitted
-            )
-        except InvalidConfiguration as error:
-            raise WorkloadError(f"{where}: {error}") from error
+        return AdvanceReservation(start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, admitted)
 
     names = ("cores", "nodes", "partition", "users")
     expected = "START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several joined by +"
