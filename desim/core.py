@@ -184,30 +184,54 @@ def _error_of(event: simpy.Event) -> BaseException:
     return error
 
 
+#: Signals that end a run early, and the seconds that an agent has for its last decision.
+INTERRUPTS, GRACE = (signal.SIGINT, signal.SIGTERM), 0.5
+
+
 @contextmanager
 def deferred_interrupts() -> Iterator[list[int]]:
-    """Yield a list that collects the first SIGINT; a second SIGINT is not held back.
+    """Yield a list that collects the first SIGINT or SIGTERM; a second one is not held back.
 
-    Outside the main thread, or if another handler for SIGINT is installed, nothing changes.
+    Only signals that would raise KeyboardInterrupt are collected, in the main thread: SIGINT in any program, and
+    SIGTERM in the commands of desim. An agent that has not decided half a second later is interrupted.
     """
     caught: list[int] = []
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
-        yield caught
-        return
+    is_main = threading.current_thread() is threading.main_thread()
+    held = [number for number in INTERRUPTS if is_main and signal.getsignal(number) is signal.default_int_handler]
+    has_timer = bool(held) and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
     def _catch(number: int, frame: FrameType | None) -> None:
         if caught:
             signal.default_int_handler(number, frame)
         caught.append(number)
+        if has_timer:
+            signal.signal(signal.SIGALRM, _interrupt_agent)
+            signal.setitimer(signal.ITIMER_REAL, GRACE, GRACE / 10)
 
-    signal.signal(signal.SIGINT, _catch)
+    for number in held:
+        signal.signal(number, _catch)
     try:
         yield caught
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if has_timer:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for number in held:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _interrupt_agent(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, unless the simulation is between two decisions, where its state is incomplete."""
+    called = None
+    while frame is not None and frame.f_code is not simulate.__code__:
+        called, frame = frame, frame.f_back
+    between = (Simulation.advance.__code__, Decision.answer.__code__)
+    if frame is not None and called is not None and called.f_code not in between:
+        raise _Overdue
+
+
+class _Overdue(KeyboardInterrupt):
+    """An agent has not decided in time after an interrupt."""
 
 
 class SimulationInterrupted(KeyboardInterrupt):
@@ -673,12 +697,13 @@ def simulate(
                 else:
                     simulation.look_for_standstill()
     except BaseException as error:
+        if isinstance(error, _Overdue):
+            raise _interrupted(simulation, name) from error
         error.result = simulation.finish(status="failed", agent=name)  # type: ignore[attr-defined]
         error.add_note(f"desim: raised at time {simulation.env.now} s with agent {name}")
         raise
     if interrupted:
-        result = simulation.finish(status="interrupted", agent=name)
-        raise SimulationInterrupted(f"interrupted at time {simulation.env.now} s; its records are kept", result)
+        raise _interrupted(simulation, name)
     result = simulation.finish(agent=name)
     result.own_metrics = (*problem.own_metrics, *metrics)
     if simulation.stalled:
@@ -686,6 +711,11 @@ def simulate(
             f"stalled at time {simulation.end_time} with agent {name}: {simulation.stalled}", StalledWarning, 2
         )
     return result
+
+
+def _interrupted(simulation: Simulation, name: str) -> SimulationInterrupted:
+    result = simulation.finish(status="interrupted", agent=name)
+    return SimulationInterrupted(f"interrupted at time {simulation.env.now} s; its records are kept", result)
 
 
 def run_to_end(problem: Problem, agent: Agent) -> Simulation:

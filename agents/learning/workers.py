@@ -140,7 +140,7 @@ class WorkerCollector:
         for process in self._processes:
             process.join(5)
             if process.is_alive():
-                process.terminate()
+                process.kill()
 
 
 @contextmanager
@@ -172,7 +172,8 @@ class _Sent:
 
 def _work(pipe: Connection, made: _Sent) -> None:
     """Serve requests until the other end is closed; errors are sent back as answers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
+    for number in (signal.SIGINT, signal.SIGTERM):  # the main process handles them
+        signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
     make_env, seeds, rng, measure = made.content
     failure: Exception | None = None

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,7 +19,7 @@ from typing import Annotated, Any, Protocol, Union
 from desim.checks import did_you_mean, short_repr
 from desim.cli.helptext import plain_help, plain_text
 from desim.cli.options import named_as_given
-from desim.exceptions import EXTRAS, DesimError, InvalidConfiguration, WorkloadError, missing
+from desim.exceptions import EXTRAS, DesimError, InvalidConfiguration, RecordError, WorkloadError, missing
 from desim.files import is_storage_error
 
 __all__ = ["main"]
@@ -40,6 +42,8 @@ COMMANDS = {
 }
 #: Commands whose options depend on the problem.
 BY_PROBLEM = ("run", "compare", "train", "tune")
+#: Errors about arguments and input.
+INVALID = (InvalidConfiguration, RecordError, WorkloadError)
 DESCRIPTION = """Discrete-event simulation of cluster scheduling.
 
 Examples:
@@ -85,6 +89,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     command: Command | None = None
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_default := is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # with which batch systems end jobs: as Ctrl-C
     try:
         command = _parse(arguments)
         status = command.execute()
@@ -94,24 +101,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the final flush does not fail again
         status = 1
-    except KeyboardInterrupt:
-        status = _complain("interrupted", 1)
-    except DesimError as error:
-        status = _complain(f"error: {named_as_given(str(error), command)}", _status(error))
-    except ModuleNotFoundError as error:  # an optional package that only some commands need
-        if (error.name or "").partition(".")[0] not in EXTRAS:
-            raise
-        status = _complain(f"error: {missing(' '.join(['desim', *arguments[:2]]), error)}", 1)
-    except OSError as error:
-        named = "".join(f": {short_repr(name)}" for name in (error.filename, error.filename2) if name is not None)
-        status = _complain(f"error: {error.strerror or error}{named}", _status(error))
-    except (MemoryError, RecursionError, OverflowError) as error:
-        status = _complain(f"error: {_limit(error)}", 1 if isinstance(error, MemoryError) else 2)
     except BaseException as error:
-        if type(error).__module__.partition(".")[0] not in ("polars", "pyo3_runtime"):
+        told = _told(error, command, arguments)
+        if told is None:
             raise
-        status = _complain(f"error: records cannot be read: {error}", 2)
+        status = _complain(*told)
+    finally:
+        if is_default:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return status
+
+
+def _told(error: BaseException, command: Command | None, arguments: list[str]) -> tuple[str, int] | None:
+    """Return a sentence about an error and the exit status; None for a mistake in a program."""
+    text = None
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", 1
+    if isinstance(error, DesimError):
+        text = named_as_given(str(error), command)
+    elif isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in EXTRAS:
+        text = str(missing(" ".join(["desim", *arguments[:2]]), error))  # an optional package
+    elif isinstance(error, OSError):
+        named = "".join(f": {short_repr(name)}" for name in (error.filename, error.filename2) if name is not None)
+        text = f"{error.strerror or error}{named}"
+    elif isinstance(error, MemoryError | RecursionError | OverflowError):
+        text = _limit(error)
+    elif type(error).__module__.partition(".")[0] in ("polars", "pyo3_runtime"):
+        text = f"records cannot be read: {str(error).partition(chr(10))[0]}"
+    return None if text is None else (f"error: {text}", _status(error))
 
 
 def _limit(error: BaseException) -> str:
@@ -229,11 +246,11 @@ def _help_of(command: type[Command]) -> str:
     return plain_text(inspect.getdoc(command) or "")
 
 
-def _status(error: Exception) -> int:
-    """Return exit status 2 for invalid input, 1 for other errors, such as a full disk."""
-    if isinstance(error, OSError):  # those of stored records, too
-        return 1 if is_storage_error(error) or isinstance(error, ConnectionError | TimeoutError) else 2
-    return 2 if isinstance(error, InvalidConfiguration | WorkloadError) else 1
+def _status(error: BaseException) -> int:
+    """Return exit status 2 for unusable input, 1 for other errors, such as a full disk."""
+    if is_storage_error(error) or isinstance(error, ConnectionError | TimeoutError | MemoryError | ImportError):
+        return 1
+    return 1 if isinstance(error, DesimError) and not isinstance(error, INVALID) else 2
 
 
 def _complain(text: str, status: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from desim.exceptions import InvalidConfiguration, RecordError
+from desim.files import locked, remove_leftovers
 from desim.provenance import PROVENANCE_FILE
 from desim.records import INFO_FILE, read_info, table_directory
 
@@ -42,13 +43,17 @@ def clear_result(directory: Path, *, force: bool) -> None:
         raise InvalidConfiguration(f"{directory} already contains a result; choose another directory or use --force")
     tables = [table_directory(directory, name) for name in read_info(directory)["tables"]]
     try:
-        for table in tables:
-            for part in [*table.glob("part-*.parquet"), *table.glob(".part-*.partial")]:
-                part.unlink()
-            if table.is_dir():
-                table.rmdir()
-        (directory / PROVENANCE_FILE).unlink(missing_ok=True)
-        (directory / INFO_FILE).unlink()
+        with locked(directory):
+            for table in tables:
+                remove_leftovers(table)
+                for part in table.glob("part-*.parquet"):
+                    part.unlink()
+                if table.is_dir():
+                    table.rmdir()
+            (directory / PROVENANCE_FILE).unlink(missing_ok=True)
+            (directory / INFO_FILE).unlink()
+    except RecordError:
+        raise
     except OSError as error:
         raise RecordError(f"cannot remove the result in {directory}: {error.strerror}") from error
 

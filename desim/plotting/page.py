@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +23,10 @@ __all__ = ["Block", "Bullets", "Cell", "Chart", "Paragraph", "Picture", "Section
 #: times the bytes of its pixels.
 SMALL, VECTOR_WORTH = 80_000, 2.0
 DPI = 150
+
+
+#: Scripts within a page that a browser runs; others are data.
+SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -149,5 +155,14 @@ def write_page(
 
     environment = Environment(loader=PackageLoader("desim.plotting", "."), autoescape=True)
     text = environment.get_template(template).render(title=title, sections=sections, footer=footer, **parts)
+    text = text.replace("<head>\n", f"<head>\n{_policy(text)}\n", 1)
     write_atomically(path, lambda draft: draft.write_bytes(text.encode("utf-8", "replace")))
     return path
+
+
+def _policy(text: str) -> str:
+    """Return the element with which a browser runs the scripts of a page only, and loads nothing from elsewhere."""
+    digests = (hashlib.sha256(script.encode("utf-8", "replace")) for script in SCRIPT.findall(text))
+    scripts = " ".join(f"'sha256-{base64.b64encode(digest.digest()).decode()}'" for digest in digests) or "'none'"
+    rules = f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
+    return f"<meta http-equiv=\"Content-Security-Policy\" content=\"{rules}; base-uri 'none'; form-action 'none'\">"

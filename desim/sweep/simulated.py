@@ -16,6 +16,7 @@ import numpy as np
 from desim import plugins, user_code
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.files import StorageError
 from desim.notes import plain
 from desim.problem import Metric, Problem, kinds
 from desim.result import Result
@@ -315,6 +316,8 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
             "stalled": result.info.get("stalled", ""),
             "window": result.info.get("window", () if setting.window is None else [setting.window]),
         }
+    except StorageError:  # of the sweep, not of the run
+        raise
     except DesimError as error:
         kind = DesimError if isinstance(error, RecordError) else type(error)  # a storage error is no invalid argument
         raise kind(f"{run.policy}, {setting.pair} {run.seed}: {error}") from error

@@ -176,3 +176,27 @@ def test_a_killed_process_leaves_parts_that_can_be_loaded(tmp_path: Path) -> Non
     assert 1_000 <= len(loaded.jobs) < 3_000
     whole = simulate(BatchCluster(random_jobs(9_000, 8), 16_384), FirstFit()).jobs
     assert whole.join(loaded.jobs, on=whole.columns, how="semi", nulls_equal=True).height == len(loaded.jobs)
+
+
+def test_an_agent_that_goes_on_thinking_is_interrupted(tmp_path: Path) -> None:
+    code = """
+import time
+
+class Slow(FirstFit):
+    count = 0
+    def act(self, observation):
+        self.count += 1
+        if self.count == 150:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+        return super().act(observation)
+
+begin = time.monotonic()
+try:
+    simulate(cluster, Slow(), out=sys.argv[1])
+except SimulationInterrupted as interruption:
+    print(interruption.result.info["status"], time.monotonic() - begin < 30)
+"""
+    done = python(PREPARE + code, str(tmp_path / "run"))
+    assert done.stdout == "interrupted True\n", done.stderr
+    assert Result.load(tmp_path / "run").info["status"] == "interrupted"
