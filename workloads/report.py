@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from desim.exceptions import WorkloadError
 from desim.reprs import html_rows
 
 __all__ = ["ListedReason", "Reason", "RepairReport"]
@@ -93,6 +94,35 @@ class RepairReport(Generic[Why, Place]):
         self.counts[reason] = self.counts.get(reason, 0) + len(found)
         known = self.places.setdefault(reason, [])
         known.extend(found[: EXAMPLES - len(known)])
+
+    def merge(self, other: RepairReport[Why, Place]) -> None:
+        """Add the rows and the counts of another report."""
+        self.rows += other.rows
+        for reason, places in other.places.items():
+            self.add(reason, places)
+            self.counts[reason] += other.counts[reason] - len(places)
+
+    def refuse_repairs(self, source: str, asked: Collection[Why] = ()) -> None:
+        """Raise an error if a row was dropped or changed, for readers that are strict.
+
+        Parameters
+        ----------
+        source : str
+            Name of the file.
+        asked : collection of reason
+            Reasons that the caller's options ask for, which are no repairs.
+
+        Raises
+        ------
+        WorkloadError
+            For the first reason, with the first place.
+        """
+        for reason in self._found():
+            if reason.action in ("dropped", "changed") and reason not in asked:
+                raise WorkloadError(
+                    f"{source}: {self.unit} {self.places[reason][0]}: {reason.meaning} ({reason.action}, "
+                    f"{self.counts[reason]:,} times); strict reading expected nothing to repair"
+                )
 
     def count(self, reason: Why) -> int:
         """Return the number of rows counted under a reason."""

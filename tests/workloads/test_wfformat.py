@@ -269,6 +269,32 @@ def test_refusals_of_repeated_names(put: Put) -> None:
     assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
 
 
+@pytest.mark.parametrize("version", ["1.1", "1.2", "1.3"])
+def test_older_versions(put: Put, version: str) -> None:
+    """They write jobs, runtime and size; 1.3 calls jobs tasks."""
+    document = flat(diamond()) | {"schemaVersion": version}
+    workflow = document["workflow"]
+    for entry in workflow["tasks"]:
+        entry["runtime"] = entry.pop("runtimeInSeconds")
+        entry["files"] = [
+            {"size" if name == "sizeInBytes" else name: value for name, value in file.items()}
+            for file in entry.get("files", ())
+        ]
+    if version != "1.3":
+        workflow["jobs"] = workflow.pop("tasks")
+    job, known = wfformat.read(put(document)), wfformat.read(put(flat(diamond()), "known"))
+    assert (job.names, job.work.tolist(), edges_of(job)) == (known.names, known.work.tolist(), edges_of(known))
+
+
+def test_repairs(put: Put) -> None:
+    document = edited(lambda d, t, w: w["specification"]["files"][3].update(sizeInBytes=-1))
+    report = wfformat.WorkflowReport()
+    wfformat.read(put(document), report=report)
+    assert {reason.name for reason in report.counts} == {"NEGATIVE_SIZE"}
+    with pytest.raises(WorkloadError, match="file 'z': negative size of a file"):
+        wfformat.read(put(document), strict=True)
+
+
 def test_disconnected_by_permission(put: Put) -> None:
     document = diamond()
     for entry in document["workflow"]["specification"]["tasks"]:
@@ -341,8 +367,8 @@ def isolate(tasks: list[Document]) -> None:
 Change = Callable[[Document, list[Document], Document], object]
 ERRORS: dict[str, tuple[Change, str]] = {
     "version": (
-        lambda d, t, w: d.update(schemaVersion="1.3"),
-        "schemaVersion: got '1.3', expected '1.6', '1.5' or '1.4'",
+        lambda d, t, w: d.update(schemaVersion="1.0"),
+        "schemaVersion: got '1.0', expected '1.1' to '1.6'",
     ),
     "no workflow": (lambda d, t, w: d.update(workflow=[]), "workflow: got a JSON list, expected a JSON object"),
     "no tasks": (lambda d, t, w: (t.clear(), w["execution"]["tasks"].clear()), "got no task, expected at least one"),
@@ -356,7 +382,7 @@ ERRORS: dict[str, tuple[Change, str]] = {
     ),
     "no run": (
         lambda d, t, w: w["execution"]["tasks"].pop(2),
-        "task 'c': has no run time, because it is not in workflow.execution",
+        "task 'c': has no run time; try default_run_time, or --default-run-time",
     ),
     "stray run": (
         lambda d, t, w: w["execution"]["tasks"].append({"id": "q"}),
@@ -365,10 +391,6 @@ ERRORS: dict[str, tuple[Change, str]] = {
     "negative run time": (
         lambda d, t, w: w["execution"]["tasks"][1].update(runtimeInSeconds=-2),
         "task 'b': runtimeInSeconds: got -2, expected a number from 0 to 1e15",
-    ),
-    "negative size": (
-        lambda d, t, w: w["specification"]["files"][3].update(sizeInBytes=-1),
-        "file 'z': sizeInBytes: got -1, expected a number from 0 to 1e15",
     ),
     "unknown file": (
         lambda d, t, w: t[3]["inputFiles"].append("q"),
@@ -403,7 +425,7 @@ ERRORS: dict[str, tuple[Change, str]] = {
 def test_errors(put: Put, name: str) -> None:
     change, message = ERRORS[name]
     path = put(edited(change))
-    assert refusal(lambda: wfformat.read(path)) == f"{path}: {message}"
+    assert refusal(lambda: wfformat.read(path, allow_disconnected=False)) == f"{path}: {message}"
 
 
 def test_errors_of_version_1_4(put: Put) -> None:

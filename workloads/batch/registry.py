@@ -157,6 +157,7 @@ def load(
     attributes: Collection[str] = (),
     columns: Mapping[str, str] | None = None,
     unknown_profile: batsim.UnknownProfile = "error",
+    strict: bool = False,
 ) -> LoadedWorkload:
     """Generate or read a workload.
 
@@ -199,6 +200,8 @@ def load(
         Names of the columns of a job table by what they hold, see `desim.workloads.batch.job_table.read`.
     unknown_profile : {"error", "drop"}
         What happens to jobs of a Batsim workload that have no known run time.
+    strict : bool
+        Whether to refuse a file of which a row must be dropped or changed.
 
     Returns
     -------
@@ -228,7 +231,7 @@ def load(
         columns=columns,
         unknown_profile=None if unknown_profile == "error" else unknown_profile,
         dependencies=dependencies == "keep",
-    )
+    ) | ({"strict": True} if strict else {})
     if table is not None and num_cores not in (None, table.num_cores):
         raise InvalidConfiguration(
             f"num_cores: got {num_cores}, but the nodes have {table.num_cores} cores; try without num_cores"
@@ -376,9 +379,9 @@ def _read(
             f"{os.fspath(source)}: a file whose jobs request nodes cannot be streamed; try without stream"
         )
     if stream:
-        return _stream(source, num_jobs, num_cores, load)
+        return _stream(source, num_jobs, num_cores, load, strict="strict" in further)
     if reader is not None:
-        trace = reader(source, max_jobs=num_jobs)
+        trace = reader(source, max_jobs=num_jobs, **further)
     elif table is not None and _READERS.get(_suffix(source)) is job_table.read:
         trace = job_table.read(source, requests=True, max_jobs=num_jobs, **further)
         _check_requests(os.fspath(source), trace, table)
@@ -442,12 +445,14 @@ def tells_nodes(source: Pathish) -> bool:
     return _reader_with_nodes(source) is not None
 
 
-def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None) -> LoadedWorkload:
+def _stream(
+    source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None, *, strict: bool
+) -> LoadedWorkload:
     if _suffix(source) != ".swf":
         raise InvalidConfiguration(f"{source}: cannot be streamed; only Standard Workload Format files can")
     if load is not None:
         raise InvalidConfiguration(f"load: got {load!r}, but a streamed file cannot be rescaled; try without stream")
-    opened = swf.stream(source, max_jobs=num_jobs)
+    opened = swf.stream(source, max_jobs=num_jobs, strict=strict)
     return LoadedWorkload(Path(source).name, opened, opened.num_cores if num_cores is None else num_cores, None, opened)
 
 

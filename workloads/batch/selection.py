@@ -48,6 +48,8 @@ class TraceOptions(TypedDict, total=False):
         Whether to move all submission times so that the first kept job is submitted at time 0. Default: False.
     max_jobs : int or None
         Largest number of jobs to keep, in the order of the file. Default: None, no limit.
+    strict : bool
+        Whether to refuse a file of which a row must be dropped or changed, except by these options. Default: False.
     """
 
     zero_run_time: ZeroRunTime
@@ -59,6 +61,7 @@ class TraceOptions(TypedDict, total=False):
     window: tuple[float, float] | None
     shift: bool
     max_jobs: int | None
+    strict: bool
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Rules:
     window: tuple[float, float] | None = None
     shift: bool = False
     max_jobs: int | None = None
+    strict: bool = False
 
     def __post_init__(self) -> None:
         """Check every option."""
@@ -266,6 +270,9 @@ class _SeenIds:
         return found
 
 
+_ASKED = (TraceReason.ZERO_RUN_TIME_DROPPED, TraceReason.TOO_WIDE, TraceReason.FILTERED)
+
+
 class Selector:
     """Turn blocks of rows into blocks of jobs, in the order of the file.
 
@@ -325,7 +332,10 @@ class Selector:
         chosen = rows.take(keep)
         self.report.rows += len(rows)
         self.report.jobs += len(chosen)
-        return self._repair(chosen) if len(chosen) else chosen
+        repaired = self._repair(chosen) if len(chosen) else chosen
+        if self.rules.strict:
+            self.report.refuse_repairs(self.source, _ASKED)
+        return repaired
 
     def finish(self) -> None:
         """Check that at least one row became a job.

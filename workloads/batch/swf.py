@@ -357,6 +357,8 @@ def _read_header(path: Pathish) -> TraceHeader:
     source = os.fspath(path)
     header: list[str] = []
     for first, block in line_blocks(path, chunks(path)):
+        if not block.strip():
+            continue
         for number, line in enumerate(block.split(b"\n"), first):
             text = line.strip()
             if text and not text.startswith(b";"):

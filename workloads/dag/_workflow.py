@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from desim.checks import check_float
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.files import plain_number
 from desim.workloads.report import ListedReason, RepairReport
 
-__all__ = ["Pair", "Task", "WorkflowReason", "WorkflowReport", "build"]
+__all__ = ["Pair", "Repairs", "Task", "WorkflowReason", "WorkflowReport", "build"]
 
 Pair = tuple[str, str]
 
 
 class WorkflowReason(ListedReason):
-    """Reason why something that a workflow states was ignored."""
+    """Reason why something that a workflow states was changed or ignored."""
 
+    NEGATIVE_SIZE = ("changed", "negative size of a file: its absolute value used")
+    ASSUMED_RUN_TIME = ("changed", "run time unknown: the given one used")
+    ASSUMED_SIZE = ("changed", "size of a file unknown: the given one used")
     OTHER_SIZE = ("ignored", "size where a file is read, if its writer states another")
+    REPEATED_RELATION = ("ignored", "relation of two tasks that is stated more than once")
 
 
 @dataclass(repr=False)
 class WorkflowReport(RepairReport[WorkflowReason, str]):
-    """Counts of what the readers of workflows ignored; several files can share one report.
+    """Counts of what the readers of workflows changed and ignored; several files can share one report.
 
-    Rows are tasks. Places name a file of the workflow, its sizes, and the two tasks.
+    Rows are tasks. Places name the file, and what is concerned in it.
 
     Parameters
     ----------
@@ -34,8 +39,13 @@ class WorkflowReport(RepairReport[WorkflowReason, str]):
         Number of workflows.
     """
 
-    unit: str = "file"
+    unit: str = "place"
     jobs: int = 0
+
+    def merge(self, other: RepairReport[WorkflowReason, str]) -> None:
+        """Add the rows, workflows and counts of another report."""
+        super().merge(other)
+        self.jobs += other.jobs if isinstance(other, WorkflowReport) else 0
 
 
 @dataclass(frozen=True)
@@ -58,15 +68,66 @@ class Task:
     writes: Mapping[str, float | None]
 
 
+@dataclass
+class Repairs:
+    """What the reader of a workflow file does about what is missing or wrong, and the report of it.
+
+    Parameters
+    ----------
+    reference_speed : float
+        Speed at which run times were measured.
+    default_run_time, default_size : float, optional
+        Run time of tasks, and size of files, that state none; by default, these are errors.
+    allow_disconnected : bool
+        Whether to accept a graph of several components.
+    strict : bool
+        Whether to refuse a workflow of which something must be changed.
+    """
+
+    reference_speed: float
+    default_run_time: float | None
+    default_size: float | None
+    allow_disconnected: bool
+    strict: bool
+    report: WorkflowReport = field(default_factory=WorkflowReport)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_float("reference_speed", self.reference_speed, above=0)
+        for name in ("default_run_time", "default_size"):
+            if getattr(self, name) is not None:
+                check_float(name, getattr(self, name), least=0)
+
+    def work(self, where: str, run_time: float | None) -> float:
+        """Return the work of a task from its run time, if it states one; `where` is its place."""
+        if run_time is None:
+            run_time = self.default_run_time
+            if run_time is None:
+                raise WorkloadError(f"{where}: has no run time; try default_run_time, or --default-run-time")
+            self.report.add(WorkflowReason.ASSUMED_RUN_TIME, [_short(where)])
+        return run_time * self.reference_speed
+
+    def size(self, where: str, size: float | None) -> float | None:
+        """Return the size of a file, None if it states none; some generators count bytes in 32 bits with a sign."""
+        if size is not None and size < 0:
+            self.report.add(WorkflowReason.NEGATIVE_SIZE, [_short(where)])
+        return None if size is None else abs(size)
+
+
+def _short(where: str) -> str:
+    """Return a place without the directory of its file."""
+    source, _, place = where.partition(": ")
+    return f"{Path(source).name}: {place}"
+
+
 def build(
     source: str,
     label: str,
     tasks: Sequence[Task],
     edges: Iterable[Pair],
     *,
-    allow_disconnected: bool,
-    default_size: float | None = None,
-    report: WorkflowReport | None = None,
+    repairs: Repairs,
+    report: WorkflowReport | None,
 ) -> Job:
     """Return the job of a workflow.
 
@@ -79,13 +140,11 @@ def build(
     tasks : sequence of Task
         Tasks of the workflow, at least one.
     edges : iterable of (parent, child)
-        Pairs of names of known tasks, each pair once.
-    allow_disconnected : bool
-        Whether to accept a graph of several components.
-    default_size : float, optional
-        Size in bytes of a file for which neither writer nor reader states one. By default, such a file is an error.
+        Pairs of names of known tasks.
+    repairs : Repairs
+        Options of the reader, and its report of this file.
     report : WorkflowReport, optional
-        Report to complete.
+        Report of the caller to complete.
 
     Returns
     -------
@@ -95,18 +154,27 @@ def build(
     Raises
     ------
     WorkloadError
-        If the size of a file on an edge is unknown, or the graph is invalid.
+        If the size of a file on an edge is unknown, the graph is invalid, or something was changed although it is
+        strict.
     """
-    by_name = {task.name: task for task in tasks}
-    edges = list(edges)
+    by_name, own = {task.name: task for task in tasks}, repairs.report
+    known: dict[Pair, None] = {}
+    for pair in edges:
+        if pair in known:
+            own.add(WorkflowReason.REPEATED_RELATION, [f"{Path(source).name}: {pair[0]!r} -> {pair[1]!r}"])
+        known[pair] = None
+    own.rows, own.jobs = len(tasks), 1
+    sized = []
+    for parent, child in known:
+        own.add(WorkflowReason.OTHER_SIZE, _contradictions(source, by_name[parent], by_name[child]))
+        sized.append((parent, child, _size(source, by_name[parent], by_name[child], repairs)))
+    if repairs.strict:
+        own.refuse_repairs(source)
     if report is not None:
-        report.rows, report.jobs = report.rows + len(tasks), report.jobs + 1
-        for parent, child in edges:
-            report.add(WorkflowReason.OTHER_SIZE, _contradictions(source, by_name[parent], by_name[child]))
-    sized = [(parent, child, _size(source, by_name[parent], by_name[child], default_size)) for parent, child in edges]
+        report.merge(own)
     work = [task.work for task in tasks]
     try:
-        return Job(0, work, sized, names=list(by_name), label=label, allow_disconnected=allow_disconnected)
+        return Job(0, work, sized, names=list(by_name), label=label, allow_disconnected=repairs.allow_disconnected)
     except WorkloadError as error:
         raise WorkloadError(f"{source}: {error}") from error
 
@@ -122,17 +190,20 @@ def _contradictions(source: str, parent: Task, child: Task) -> list[str]:
     return found
 
 
-def _size(source: str, parent: Task, child: Task, default: float | None) -> float:
+def _size(source: str, parent: Task, child: Task, repairs: Repairs) -> float:
     """Return the total bytes of the files that one task writes and another reads; the writer's sizes come first."""
     total = 0.0
     for file in child.reads:
         if file in parent.writes:
             stated = parent.writes[file]
             stated = child.reads[file] if stated is None else stated
-            size = default if stated is None else stated
+            size = repairs.default_size if stated is None else stated
             if size is None:
                 raise WorkloadError(
-                    f"{source}: file {file!r}, written by {parent.name!r} and read by {child.name!r}, has no size"
+                    f"{source}: file {file!r}, written by {parent.name!r} and read by {child.name!r}, has no size; try "
+                    "default_size, or --default-size"
                 )
+            if stated is None:
+                repairs.report.add(WorkflowReason.ASSUMED_SIZE, [f"{Path(source).name}: {file!r}"])
             total += size
     return total

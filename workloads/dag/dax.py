@@ -4,7 +4,8 @@ A job of the workflow becomes a node; its work is its run time times a reference
 ``<parent>``) has the total size in bytes of the files that its parent writes and its child reads, or 0 if there are
 none. Data that a job reads from outside the workflow, or from a job that is not its parent, is on no edge. If several
 parents of a job write the same file, its size counts on each of their edges. If writer and reader state different sizes
-of a file, the writer's size counts.
+of a file, the writer's size counts. Some generators have written sizes that are negative, because they count in 32
+bits, and relations more than once: of the former, the absolute value is used, and both are counted in the report.
 
 A ``<uses>`` element names its file by ``file`` (version 2), or by ``name`` and optionally ``namespace`` and
 ``version`` (version 3). A size or run time is an attribute, or a ``<metadata>`` or ``<profile>`` element with the key
@@ -23,12 +24,11 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.parsers import expat
 
-from desim.checks import check_float
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.reading import current_limits, read_bytes
 from desim.workloads.catalogue import located
-from desim.workloads.dag._workflow import Pair, Task, WorkflowReport, build
+from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowReport, build
 from desim.workloads.files import Pathish
 from desim.workloads.json_fields import LARGEST, short_repr
 
@@ -44,7 +44,8 @@ def read(
     reference_speed: float = 1.0,
     default_run_time: float | None = None,
     default_size: float | None = None,
-    allow_disconnected: bool = False,
+    allow_disconnected: bool = True,
+    strict: bool = False,
     report: WorkflowReport | None = None,
 ) -> Job:
     """Read a DAX workflow as a job.
@@ -61,8 +62,10 @@ def read(
         Size in bytes of files that state none. By default, such a file on an edge is an error.
     allow_disconnected : bool
         Whether to accept a workflow of several components.
+    strict : bool
+        Whether to refuse a workflow of which something must be changed, such as a negative size.
     report : WorkflowReport, optional
-        Report to complete: it counts the files with one size where they are written, and another where they are read.
+        Report to complete: it counts what was changed and ignored.
 
     Returns
     -------
@@ -78,9 +81,7 @@ def read(
     InvalidConfiguration
         If an option is out of range.
     """
-    speed = check_float("reference_speed", reference_speed, above=0)
-    run_time = None if default_run_time is None else check_float("default_run_time", default_run_time, least=0)
-    size = None if default_size is None else check_float("default_size", default_size, least=0)
+    repairs = Repairs(reference_speed, default_run_time, default_size, allow_disconnected, strict)
     source = str(path)
     root = _parse_xml(source, read_bytes(located(path)))
     if root.tag != "adag":
@@ -88,20 +89,18 @@ def read(
     version = root.attributes.get("version", "2.1")
     if version.partition(".")[0] not in ("2", "3"):
         raise WorkloadError(f"{source}: line {root.line}: version: got {short_repr(version)}, expected 2.x or 3.x")
-    tasks = _tasks(source, root, speed, run_time)
-    label, edges = root.attributes.get("name", ""), _edges(source, root, tasks)
+    tasks = _tasks(source, root, repairs)
     return build(
         source,
-        label,
+        root.attributes.get("name", ""),
         list(tasks.values()),
-        edges,
-        allow_disconnected=allow_disconnected,
-        default_size=size,
+        _edges(source, root, tasks),
+        repairs=repairs,
         report=report,
     )
 
 
-def _tasks(source: str, root: _Element, speed: float, run_time: float | None) -> dict[str, Task]:
+def _tasks(source: str, root: _Element, repairs: Repairs) -> dict[str, Task]:
     tasks: dict[str, Task] = {}
     for element in root.children:
         where = f"{source}: line {element.line}"
@@ -112,16 +111,16 @@ def _tasks(source: str, root: _Element, speed: float, run_time: float | None) ->
         name = _attribute(where, element, "id")
         if name in tasks:
             raise WorkloadError(f"{where}: got a second job {name!r}, expected distinct ids")
-        seconds = _stated(where, element, "runtime", run_time)
-        if seconds is None:
-            raise WorkloadError(f"{where}: job {name!r} has no run time; try default_run_time")
-        tasks[name] = Task(name, seconds * speed, *_files(source, element))
+        work = repairs.work(f"{where}: job {name!r}", _stated(where, element, "runtime"))
+        tasks[name] = Task(name, work, *_files(source, element, repairs))
     if not tasks:
         raise WorkloadError(f"{source}: got no job, expected at least one")
     return tasks
 
 
-def _files(source: str, job: _Element) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
+def _files(
+    source: str, job: _Element, repairs: Repairs
+) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
     """Return the sizes of the files that a job reads, and of those that it writes, by name."""
     reads: dict[str, float | None] = {}
     writes: dict[str, float | None] = {}
@@ -134,7 +133,7 @@ def _files(source: str, job: _Element) -> tuple[Mapping[str, float | None], Mapp
         for part in ("namespace", "version"):
             if part in element.attributes:
                 file = f"{file} {part} {element.attributes[part]}"
-        size = _stated(where, element, "size", None)
+        size = repairs.size(f"{where}: {file!r}", _stated(where, element, "size", least=-LARGEST))
         if link in ("input", "inout"):
             reads[file] = size
         if link in ("output", "inout"):
@@ -142,19 +141,11 @@ def _files(source: str, job: _Element) -> tuple[Mapping[str, float | None], Mapp
     return reads, writes
 
 
-def _edges(source: str, root: _Element, tasks: Mapping[str, Task]) -> list[Pair]:
-    lines: dict[Pair, int] = {}
+def _edges(source: str, root: _Element, tasks: Mapping[str, Task]) -> Iterator[Pair]:
     for child in root.named("child"):
         below = _reference(source, child, tasks)
         for parent in child.named("parent"):
-            pair = _reference(source, parent, tasks), below
-            if pair in lines:
-                raise WorkloadError(
-                    f"{source}: line {parent.line}: the edge {pair[0]!r} -> {pair[1]!r} is given twice, first on line "
-                    f"{lines[pair]}"
-                )
-            lines[pair] = parent.line
-    return list(lines)
+            yield _reference(source, parent, tasks), below
 
 
 def _reference(source: str, element: _Element, tasks: Mapping[str, Task]) -> str:
@@ -172,8 +163,8 @@ def _attribute(where: str, element: _Element, name: str) -> str:
     return value
 
 
-def _stated(where: str, element: _Element, key: str, default: float | None) -> float | None:
-    """Return the number stated in an attribute or in a nested element, or the default."""
+def _stated(where: str, element: _Element, key: str, least: float = 0.0) -> float | None:
+    """Return the number stated in an attribute or in a nested element, None if there is none."""
     text = element.attributes.get(key)
     if text is None:
         inside = (
@@ -184,13 +175,13 @@ def _stated(where: str, element: _Element, key: str, default: float | None) -> f
         )
         text = next(inside, None)
     if text is None:
-        return default
+        return None
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= LARGEST or "_" in text:
-        raise WorkloadError(f"{where}: {key}: got {short_repr(text)}, expected a number from 0 to 1e15")
+    if not least <= value <= LARGEST or "_" in text or not text.isascii():
+        raise WorkloadError(f"{where}: {key}: got {short_repr(text)}, expected a number from {least:g} to 1e15")
     return value
 
 

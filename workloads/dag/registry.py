@@ -17,7 +17,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.workloads.catalogue import entries, located
-from desim.workloads.dag import dax, jobshop, submissions, tpch, wfformat
+from desim.workloads.dag import dax, jobshop, pegasus, submissions, tpch, wfformat
 from desim.workloads.dag.executors import heterogeneous
 from desim.workloads.dag.random_dags import generate, with_ccr
 from desim.workloads.dag.wfformat import WorkflowReport
@@ -26,7 +26,13 @@ from desim.workloads.files import Pathish
 __all__ = ["WorkflowReport", "descriptions", "draw", "executors_of", "read", "read_all", "write"]
 
 _GENERATED = "tpch"
-_READERS: Mapping[str, Callable[..., Job]] = {".json": wfformat.read, ".dax": dax.read, ".xml": dax.read}
+_READERS: Mapping[str, Callable[..., Job]] = {
+    ".json": wfformat.read,
+    ".dax": dax.read,
+    ".xml": dax.read,
+    ".yml": pegasus.read,
+    ".yaml": pegasus.read,
+}
 _JOB_SHOP = ".jsp"
 #: Mean interval in seconds and number of executors in LACHESIS' continuous mode; our default has the same load.
 _LACHESIS_INTERVAL, _LACHESIS_EXECUTORS = 45.0, 50
@@ -44,7 +50,7 @@ def descriptions() -> dict[str, str]:
         "tpch": "Queries like those of TPC-H, as in LACHESIS, generated from a seed.",
         "NAME": "Public workflow that `desim fetch NAME` has downloaded; `desim list workloads` shows them.",
         "FILE.json, FILE.json.gz": "Recorded workflow in the WfFormat of WfCommons; separate several by commas.",
-        "FILE.dax, FILE.xml": "Abstract workflow of Pegasus; separate several by commas.",
+        "FILE.dax, FILE.xml, FILE.yml": "Abstract workflow of Pegasus; separate several by commas.",
         "FILE.jsp": "Job shop in the standard format, with an executor for each machine.",
     }
 
@@ -217,9 +223,9 @@ def read(path: Pathish, **options: Any) -> Job:
         Workflow file; its suffix, optionally followed by ``.gz``, determines the format. A name in
         `desim.workloads.catalogue` stands for its file.
     **options
-        Options of `desim.workloads.dag.wfformat.read` or `desim.workloads.dag.dax.read`. By default, run times
-        are those on an executor of LACHESIS' middle speed, `desim.workloads.dag.tpch.REFERENCE_SPEED`, and a
-        workflow may have several components.
+        Options of `desim.workloads.dag.wfformat.read`, `desim.workloads.dag.dax.read` or
+        `desim.workloads.dag.pegasus.read`. By default, run times are those on an executor of LACHESIS' middle speed,
+        `desim.workloads.dag.tpch.REFERENCE_SPEED`.
 
     Returns
     -------
@@ -242,20 +248,18 @@ def read(path: Pathish, **options: Any) -> Job:
         raise InvalidConfiguration(
             f"{name}: unknown workload format; expected a suffix among {', '.join((*_READERS, _JOB_SHOP))}"
         )
-    return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)
+    return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED} | options)
 
 
-def read_all(path: Pathish, *, report: WorkflowReport | None = None, allow_disconnected: bool = True) -> list[Job]:
+def read_all(path: Pathish, **options: Any) -> list[Job]:
     """Read all jobs of a file: the one of a workflow, or those of a job shop (``.jsp``).
 
     Parameters
     ----------
     path : str or path-like
         File of any known format.
-    report : WorkflowReport, optional
-        Report to complete, of a workflow.
-    allow_disconnected : bool
-        Whether a workflow may have several components.
+    **options
+        Options of `read`.
 
     Returns
     -------
@@ -270,10 +274,10 @@ def read_all(path: Pathish, *, report: WorkflowReport | None = None, allow_disco
         If the file does not exist, cannot be read, or has invalid content.
     """
     if _suffix(path) == _JOB_SHOP:
-        if not allow_disconnected:
-            raise InvalidConfiguration("allow_disconnected: got False, but it applies only to workflows, not job shops")
+        if given := sorted(options.keys() - {"report"}):
+            raise InvalidConfiguration(f"{given[0]}: applies only to workflows, not job shops")
         return jobshop.read(path)[0]
-    return [read(path, report=report, allow_disconnected=allow_disconnected)]
+    return [read(path, **options)]
 
 
 def _suffix(path: Pathish) -> str:

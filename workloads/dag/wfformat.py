@@ -6,13 +6,14 @@ workflow, or from a task that is not its parent, is on no edge. If several paren
 size counts on each of their edges.
 
 Versions 1.5 and 1.6 keep tasks and files in ``workflow.specification`` and run times in ``workflow.execution``. Version
-1.4 keeps everything in ``workflow.tasks``, where files are lists of ``{"path", "name", "link", "sizeInBytes"}``. All
-three are read, and 1.5 is written. Version 1.6 only adds redundant sums, which are ignored.
+1.4 keeps everything in ``workflow.tasks``, where files are lists of ``{"path", "name", "link", "sizeInBytes"}``, and so
+do 1.1 to 1.3, which write ``jobs``, ``runtime`` and ``size``. All are read, and 1.5 is written. Version 1.6 only adds
+redundant sums, which are ignored.
 
-Version 1.4 requires little, and recordings differ. Tasks refer to each other by name or by identifier. If a task has no
-list of parents or children, the lists of the other tasks determine its edges. If no task names a parent or child, there
-is an edge from each task that writes a file to each other task that reads it; files with the same path and name are the
-same file. If names occur more than once, nodes are named ``NAME_ID``.
+Versions up to 1.4 require little, and recordings differ. Tasks refer to each other by name or by identifier. If a task
+has no list of parents or children, the lists of the other tasks determine its edges. If no task names a parent or
+child, there is an edge from each task that writes a file to each other task that reads it; files with the same path and
+name are the same file. If names occur more than once, nodes are named ``NAME_ID``.
 
 Reference: T. Coleman, H. Casanova, L. Pottier, M. Kaushik, E. Deelman and R. Ferreira da Silva, "WfCommons: A framework
 for enabling scientific workflow research and development", Future Generation Computer Systems 128, 2022.
@@ -29,15 +30,15 @@ from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.workloads.dag._workflow import Pair, Task, WorkflowReport, build
+from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowReport, build
 from desim.workloads.files import Pathish, plain_number, write_lines
 from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 
 __all__ = ["WorkflowReport", "executors_of", "read", "write"]
 
 Relations = Literal["both", "either", "files"]
-#: Versions with a specification and an execution, and the version in which tasks hold everything.
-_SPECIFIED, _FLAT = ("1.6", "1.5"), "1.4"
+#: Versions with a specification and an execution, and those in which tasks hold everything.
+_SPECIFIED, _FLAT = ("1.6", "1.5"), ("1.4", "1.3", "1.2", "1.1")
 Sizes = dict[str, float | None]
 
 
@@ -46,7 +47,10 @@ def read(
     *,
     reference_speed: float = 1.0,
     relations: Relations = "both",
-    allow_disconnected: bool = False,
+    default_run_time: float | None = None,
+    default_size: float | None = None,
+    allow_disconnected: bool = True,
+    strict: bool = False,
     report: WorkflowReport | None = None,
 ) -> Job:
     """Read a WfFormat workflow as a job.
@@ -60,11 +64,18 @@ def read(
     relations : {"both", "either", "files"}
         Source of the edges. With ``"both"``, the lists of parents and children must agree. With ``"either"``, an edge
         in one of them suffices, and a missing list is empty. With ``"files"``, the edges lead from tasks that write
-        a file to those that read it. Version 1.4 may omit lists in any case, and uses files if it has no lists at all.
+        a file to those that read it. Versions up to 1.4 may omit lists in any case, and use files if they have no
+        lists at all.
+    default_run_time : float, optional
+        Run time in seconds of tasks that state none. By default, such a task is an error.
+    default_size : float, optional
+        Size in bytes of files that state none. By default, such a file on an edge is an error.
     allow_disconnected : bool
         Whether to accept a workflow of several components.
+    strict : bool
+        Whether to refuse a workflow of which something must be changed, such as a negative size.
     report : WorkflowReport, optional
-        Report to complete: it counts the files with one size where they are written, and another where they are read.
+        Report to complete: it counts what was changed and ignored.
 
     Returns
     -------
@@ -80,7 +91,7 @@ def read(
     InvalidConfiguration
         If an option is out of range.
     """
-    speed = check_float("reference_speed", reference_speed, above=0)
+    repairs = Repairs(reference_speed, default_run_time, default_size, allow_disconnected, strict)
     check_choice("relations", relations, get_args(Relations))
     source = str(path)
     document = read_object(path)
@@ -89,23 +100,30 @@ def read(
     if not isinstance(label, str):
         raise WorkloadError(f"{source}: name: got {short_repr(label)}, expected a string")
     workflow = object_of(source, document, "workflow")
-    is_flat = version == _FLAT
+    is_flat = version in _FLAT
     if version in _SPECIFIED:
         specification = object_of(f"{source}: workflow", workflow, "specification")
         entries = _by_name(f"{source}: workflow.specification", specification, "tasks", "id")
         aliases = {name: [name] for name in entries}
-        tasks = _tasks(source, workflow, specification, entries, speed)
+        tasks = _tasks(source, workflow, specification, entries, repairs)
     elif is_flat:
         entries, aliases = _flat_entries(f"{source}: workflow", workflow)
-        tasks = _flat_tasks(source, entries, speed)
+        tasks = _flat_tasks(source, entries, repairs)
     else:
-        raise WorkloadError(f"{source}: schemaVersion: got {short_repr(version)}, expected '1.6', '1.5' or '1.4'")
+        raise WorkloadError(f"{source}: schemaVersion: got {short_repr(version)}, expected '1.1' to '1.6'")
     if not tasks:
         raise WorkloadError(f"{source}: got no task, expected at least one")
     edges = [] if relations == "files" else _edges(source, entries, aliases, relations, may_lack=is_flat)
     if relations == "files" or (is_flat and not edges):
         edges = _edges_of_files(tasks)
-    return build(source, label, tasks, edges, allow_disconnected=allow_disconnected, report=report)
+    return build(
+        source,
+        label,
+        tasks,
+        edges,
+        repairs=repairs,
+        report=report,
+    )
 
 
 def executors_of(path: Pathish) -> Executors | None:
@@ -161,25 +179,39 @@ def _by_name(where: str, entries: Entries, key: str, identity: str) -> dict[str,
 
 
 def _tasks(
-    source: str, workflow: Entries, specification: Entries, entries: dict[str, Entries], speed: float
+    source: str,
+    workflow: Entries,
+    specification: Entries,
+    entries: dict[str, Entries],
+    repairs: Repairs,
 ) -> list[Task]:
     execution = object_of(f"{source}: workflow", workflow, "execution")
     runs = _by_name(f"{source}: workflow.execution", execution, "tasks", "id")
     files: Sizes = {}
     if has(specification, "files"):
         known = _by_name(f"{source}: workflow.specification", specification, "files", "id")
-        files = {name: number(f"{source}: file {name!r}", item, "sizeInBytes") for name, item in known.items()}
+        files = {name: _size(f"{source}: file {name!r}", item, repairs) for name, item in known.items()}
     stray = next((name for name in runs if name not in entries), None)
     if stray is not None:
         raise WorkloadError(f"{source}: task {stray!r} is in workflow.execution, but not in workflow.specification")
     tasks = []
     for name, entry in entries.items():
         where = f"{source}: task {name!r}"
-        if name not in runs:
-            raise WorkloadError(f"{where}: has no run time, because it is not in workflow.execution")
         reads, writes = (_listed_files(where, entry, key, files) for key in ("inputFiles", "outputFiles"))
-        tasks.append(Task(name, number(where, runs[name], "runtimeInSeconds") * speed, reads, writes))
+        tasks.append(Task(name, _work(where, runs.get(name, {}), repairs), reads, writes))
     return tasks
+
+
+def _work(where: str, entry: Entries, repairs: Repairs) -> float:
+    """Return the work of a task; older versions have another name for its run time."""
+    key = next((key for key in ("runtimeInSeconds", "runtime") if has(entry, key)), None)
+    return repairs.work(where, None if key is None else number(where, entry, key))
+
+
+def _size(where: str, entry: Entries, repairs: Repairs) -> float | None:
+    """Return the size of a file, None if it is unknown; older versions have another name for it."""
+    key = next((key for key in ("sizeInBytes", "size") if has(entry, key)), None)
+    return None if key is None else repairs.size(where, number(where, entry, key, least=-LARGEST))
 
 
 def _listed_files(where: str, entry: Entries, key: str, files: Sizes) -> Sizes:
@@ -193,13 +225,14 @@ def _listed_files(where: str, entry: Entries, key: str, files: Sizes) -> Sizes:
 
 def _flat_entries(where: str, workflow: Entries) -> tuple[dict[str, Entries], dict[str, list[str]]]:
     """Return tasks by unique name, and the tasks that each name or identifier can refer to."""
-    items = listed(where, workflow, "tasks", dict)
-    names = [text(f"{where}.tasks[{at}]", item, "name") for at, item in enumerate(items)]
+    key = "jobs" if has(workflow, "jobs") and not has(workflow, "tasks") else "tasks"
+    items = listed(where, workflow, key, dict)
+    names = [text(f"{where}.{key}[{at}]", item, "name") for at, item in enumerate(items)]
     are_unique = len(set(names)) == len(names)
     entries: dict[str, Entries] = {}
     aliases: dict[str, list[str]] = {}
     for at, (item, name) in enumerate(zip(items, names, strict=True)):
-        here = f"{where}.tasks[{at}]"
+        here = f"{where}.{key}[{at}]"
         if not are_unique and not has(item, "id"):
             raise WorkloadError(
                 f"{here}: id: got nothing, expected an id, because the name {short_repr(name)} is not unique"
@@ -215,7 +248,7 @@ def _flat_entries(where: str, workflow: Entries) -> tuple[dict[str, Entries], di
     return entries, aliases
 
 
-def _flat_tasks(source: str, entries: dict[str, Entries], speed: float) -> list[Task]:
+def _flat_tasks(source: str, entries: dict[str, Entries], repairs: Repairs) -> list[Task]:
     tasks = []
     for name, entry in entries.items():
         where = f"{source}: task {name!r}"
@@ -226,9 +259,9 @@ def _flat_tasks(source: str, entries: dict[str, Entries], speed: float) -> list[
             if link not in sizes:
                 raise WorkloadError(f"{here}: link: got {short_repr(link)}, expected 'input' or 'output'")
             path = text(here, file, "path") if has(file, "path") and file["path"] != "" else ""
-            size = number(here, file, "sizeInBytes") if has(file, "sizeInBytes") else None
+            size = _size(here, file, repairs)
             sizes[link][path.removesuffix("/") + "/" * bool(path) + text(here, file, "name")] = size
-        work = number(where, entry, "runtimeInSeconds") * speed
+        work = _work(where, entry, repairs)
         tasks.append(Task(name, work, sizes["input"], sizes["output"]))
     return tasks
 

@@ -76,6 +76,8 @@ class WorkloadOptions:
     """Columns of a job table by what they hold, e.g. run_time=Elapsed,requested_cores=NCPUS."""
     unknown_profile: Literal["error", "drop"] = "error"
     """What happens to jobs of a Batsim workload that have no known run time."""
+    strict: bool = False
+    """Refuse a file of which a row must be dropped or changed, instead of repairing and counting it."""
     max_size: Annotated[str | None, arg(metavar="BYTES", help_behavior_hint="(default: 1GiB, 200 times packed)")] = None
     """Largest size of a file when it is unpacked, such as 8GiB: for large files that you trust."""
 
@@ -257,7 +259,7 @@ class BatchSystem(SeededProblemSpec):
         if system["predictor"] == "request":
             del system["predictor"]
         del workload["max_size"]  # decides whether a file is read, and not what it holds
-        for name in ("attributes", "columns", "unknown_profile"):
+        for name in ("attributes", "columns", "unknown_profile", "strict"):
             if workload[name] == getattr(WorkloadOptions, name):
                 del workload[name]
         if workload["load_by"] == "time":
@@ -317,6 +319,8 @@ def load_workload(
         machine["columns"] = _pairs(options.columns)
     if options.unknown_profile != "error":
         machine["unknown_profile"] = options.unknown_profile
+    if options.strict:
+        machine["strict"] = True
     for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)

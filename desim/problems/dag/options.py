@@ -32,12 +32,18 @@ class DagOptions:
     """Options for the jobs and executors of a DAG problem."""
 
     trace: Annotated[str, arg(metavar="FILE,...|NAME,...|tpch", aliases=["--workload"])] = GENERATED
-    """Workflow files (WfFormat .json, DAX .dax or .xml), job shops (.jsp), names of fetched workflows such as Montage,
-    or tpch for generated queries like those of TPC-H."""
+    """Workflow files (WfFormat .json, Pegasus .dax, .xml or .yml), job shops (.jsp), names of fetched workflows such as
+    Montage, or tpch for generated queries like those of TPC-H."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20; files: each once)")] = None
     """Number of jobs, sampled from the queries or files."""
     allow_disconnected: bool = True
     """Read workflows of several components, too."""
+    default_run_time: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: refused)")] = None
+    """Run time in seconds of tasks for which a workflow file states none; those of Pegasus 5 state none."""
+    default_size: Annotated[float | None, arg(metavar="BYTES", help_behavior_hint="(default: refused)")] = None
+    """Size of files between tasks for which a workflow file states none."""
+    strict: bool = False
+    """Refuse a workflow file of which something must be changed, instead of repairing and counting it."""
     max_size: Annotated[str | None, arg(metavar="BYTES", help_behavior_hint="(default: 1GiB, 200 times packed)")] = None
     """Largest size of a file when it is unpacked, such as 8GiB: for large files that you trust."""
     executors: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10, or those a file states)")] = (
@@ -79,6 +85,10 @@ class DagOptions:
     """Time at which the run ends, in seconds."""
 
 
+#: Options of the readers of workflow files.
+_OF_READERS = ("allow_disconnected", "default_run_time", "default_size", "strict")
+
+
 class DagSystem(SeededProblemSpec):
     """Random DAG problem: each seed generates executors, jobs, data sizes and submissions.
 
@@ -98,8 +108,12 @@ class DagSystem(SeededProblemSpec):
         if not options.tasks and options.moving_delay != DagOptions.moving_delay:
             raise InvalidConfiguration("--moving-delay: has no effect without --tasks")
         is_read = options.trace != GENERATED
-        if not options.allow_disconnected and not is_read:
-            raise InvalidConfiguration("--no-allow-disconnected: has no effect without workflow files")
+        for name in () if is_read else _OF_READERS:
+            if getattr(options, name) != getattr(DagOptions, name):
+                text = name.replace("_", "-")
+                raise InvalidConfiguration(
+                    f"--{'no-' if name == 'allow_disconnected' else ''}{text}: has no effect without workflow files"
+                )
         with limits(options.max_size):
             templates, report = _read(options) if is_read else (None, None)
             stated = _stated_executors(options.trace) if is_read else None
@@ -163,8 +177,8 @@ class DagSystem(SeededProblemSpec):
         source = [Path(plugins.catalogue().located(file.strip())) for file in files] or options.trace
         found = asdict(options) | {"trace": source}
         del found["max_size"]  # decides whether a file is read, and not what it holds
-        for name in ("allow_disconnected", "outages_lose_data"):  # runs stored before keep their identity
-            if found[name]:
+        for name in (*_OF_READERS, "outages_lose_data"):  # runs stored before keep their identity
+            if found[name] == getattr(DagOptions, name):
                 del found[name]
         return found
 
@@ -175,9 +189,11 @@ SYSTEM = DagSystem()
 def _read(options: DagOptions) -> tuple[list[Job], plugins.RepairReport | None]:
     """Return the jobs of files, and the report of their readers if it counts anything."""
     provider = plugins.workload_provider("dag", options.trace)
-    report, given = provider.WorkflowReport(), options.allow_disconnected
+    report = provider.WorkflowReport()
+    known = {name: getattr(options, name) for name in _OF_READERS}
+    given = {name: value for name, value in known.items() if value != getattr(DagOptions, name)}
     parts = [part.strip() for part in options.trace.split(",")]
-    jobs = [job for part in parts for job in provider.read_all(part, report=report, allow_disconnected=given)]
+    jobs = [job for part in parts for job in provider.read_all(part, report=report, **given)]
     return jobs, report if report.counts else None
 
 
