@@ -48,7 +48,7 @@ class PreemptiveAgent(NamedRepr):
                 f"agent: got {agent!r}, expected one with a priority order; try FCFS() or EASYBackfilling()"
             )
         self.agent, self.priority = agent, priority
-        self.considers = declared(agent, "considers", frozenset()) | {"preemption"}
+        self.considers = declared(agent, "considers", frozenset())
         self.name = f"preemptive-{getattr(agent, 'name', type(agent).__name__)}"
         self._planned: list[Any] = []  # actions of the wrapped agent that are still to be carried out
         self._planned_at = 0.0

@@ -88,6 +88,11 @@ class Compare(StudyOptions):
             **self.study_options(),
             tell=None if self.as_json else _print_workload,
             command=command_line(),
+            look={
+                name: getattr(self, name)
+                for name in ("style", "format")
+                if getattr(self, name) != getattr(Compare, name)
+            },
         )
         try:
             return with_pages(plan.run(), self.out, style=self.style, file_format=self.format)

@@ -11,7 +11,9 @@ from tyro.conf import Positional, arg
 from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_text
 from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import Workload
 from desim.problems.batch.options import SiteOptions, WorkloadOptions, load_workload
+from desim.problems.batch.windows import Window, part_of
 from desim.result import Result
 from desim.scenario import validation_document
 
@@ -28,8 +30,8 @@ class Validate:
         desim validate sjf --trace KTH-SP2-1996-2.swf.gz
         desim validate easy --trace lublin --jobs 5000 --load 0.9
 
-    Given the simulated workload, the check also covers that no job was lost, invented or changed. Exit status 1 means
-    that a rule is violated.
+    Given the simulated workload, of which a run may be a window, the check also covers that no job was lost, invented
+    or changed. Exit status 1 means that a rule is violated.
     """
 
     directory: Annotated[Positional[Path], arg(metavar="DIR")]
@@ -81,6 +83,8 @@ class Validate:
             names = ("dependencies", "session_gap", "users", "moldable")
             site = SiteOptions(**{name: getattr(self, name) for name in names if hasattr(SiteOptions, name)})
             jobs = load_workload(options, site).jobs
+            if "window" in result.info:
+                jobs = part_of(Workload.of(jobs), Window(*result.info["window"]))
         report = validate(result, jobs, stop_after=self.stop_after)
         if self.as_json:
             print_json({"records": self.directory, **validation_document(report)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -102,6 +102,8 @@ class ComparisonPlan(StudyOptions):
         Called with the workload and the runs before the runs start.
     command : str or None
         Command line, which is stored with the results.
+    look : mapping
+        How the results are shown, which is stored in ``study.toml`` as well.
     """
 
     problem: str | ProblemByObject
@@ -110,6 +112,7 @@ class ComparisonPlan(StudyOptions):
     metrics: tuple[Metric, ...] = ()
     tell: Callable[[ProblemInstance, Sequence[Run]], None] | None = field(default=None, repr=False)
     command: str | None = None
+    look: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self) -> Comparison:
         """Simulate, compare, and write the results.
@@ -191,7 +194,7 @@ class ComparisonPlan(StudyOptions):
         shared: dict[str, Any] = {"problem": self.problem, "agents": named}
         if instance.num_windows is None:
             shared["seeds"] = len(seeds) if is_counted else list(seeds)
-        return shared | known | dict(flat(self.options, system.identity(self.options)))
+        return shared | known | self.look | dict(flat(self.options, system.identity(self.options)))
 
     def _measures(self) -> tuple[str | None, tuple[Metric, ...]]:
         """Return the name of the metric that agents are ranked by, and all metrics of the user's own."""
@@ -301,7 +304,7 @@ class ComparisonPlan(StudyOptions):
         mine = {
             item.name: getattr(self, item.name)
             for item in fields(self)
-            if item.name not in ("options", "tell", "command", "metrics")
+            if item.name not in ("options", "tell", "command", "metrics", "look")
         }
         found = {"problem": str(self.problem)} | mine | {"problem": str(self.problem), "agents": ",".join(agents)}
         if isinstance(self.options, ObjectOptions):

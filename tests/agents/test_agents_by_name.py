@@ -67,7 +67,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
 """What the capitals in patterns of names may be; NAME is of trained weights otherwise."""
 
 FEATURES = {
-    "batch": {"preemption", "moldable"},
+    "batch": {"moldable"},
     "dag": {"links", "outages", "arrivals"},
     "deferrable": {"eviction"},
     "multiserver": {"gangs"},

@@ -33,12 +33,13 @@ def test_the_file_of_a_comparison_repeats_it(
     """All runs are found, and the tables are the same; from another directory, and after the results have moved."""
     monkeypatch.chdir(tmp_path)
     options = ["--agents", "fcfs,easy", "--trace", log.name, "--warm-up", 5, "--until", 1e6, "--workers", 1]
-    first = desim("compare", "batch", *options, "--too-wide", "reject", "--out", "found", "--json")
+    first = desim("compare", "batch", *options, "--too-wide", "reject", "--style", "paper", "--out", "found", "--json")
     assert first.status == 0
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "found").rename(tmp_path / "elsewhere" / "moved")
     monkeypatch.chdir(tmp_path / "elsewhere")
     again = desim("compare", "moved/study.toml", "--workers", 1, "--json")
+    assert 'style = "paper"' in Path("moved", "study.toml").read_text()
     assert again.status == 0 and "0 runs to do, 2 already stored" in again.err
     before, after = json.loads(first.out), json.loads(again.out)
     assert results(before) == results(after) and all(run["reused"] for run in after["runs"])

@@ -38,6 +38,13 @@ def test_a_corrupt_run(desim: Desim, stored: Path) -> None:
     assert any("job 3" in violation["message"] for violation in document["violations"])
 
 
+def test_a_window_is_rebuilt(desim: Desim, log: Path, tmp_path: Path) -> None:
+    where = ["--trace", log, "--split", "4", "--warm-up", "2", "--window", "1", "--agent", "fcfs"]
+    assert desim("run", "batch", *where, "--out", tmp_path / "out").status == 0
+    outcome = desim("validate", tmp_path / "out", "--trace", log, "--json")
+    assert outcome.status == 0 and "conservation" in json.loads(outcome.out)["checks"]
+
+
 def test_another_workload(desim: Desim, stored: Path, log: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.swf"
     other.write_text(log.read_text().replace("9 40 -1 5 8", "9 41 -1 5 8"))

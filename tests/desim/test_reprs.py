@@ -50,7 +50,8 @@ def test_a_trace_shows_its_size(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
     swf.write(path, lublin.generate(3_000, 64, seed=1), header={"MaxProcs": 64})
     trace = swf.read(path)
-    assert repr(trace).startswith("Trace(jobs=3000, num_cores=64, days=") and len(repr(trace)) < 80
+    assert repr(trace).startswith("Trace(jobs=3000, num_cores=64, days=") and len(repr(trace)) < 100
+    assert "offered_load=" in repr(trace)
     assert "<th style='text-align:left'>jobs</th><td style='text-align:left'>3,000</td>" in trace._repr_html_()
 
 

@@ -16,6 +16,7 @@ from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import Node
 from desim.problems.batch.workload import Workload
 from desim.reprs import Summarized
+from desim.workloads.batch.transform import offered_load
 from desim.workloads.report import ListedReason, RepairReport
 
 __all__ = ["Trace", "TraceHeader", "TraceReason", "TraceReport"]
@@ -235,6 +236,7 @@ class Trace(Summarized):
         times = self.jobs["submission_time"]
         last = float(times[-1] - times[0]) if len(times) else 0.0
         found = {"jobs": len(self.jobs), "num_cores": self.num_cores, "days": round(last / 86_400, 2)}
+        found |= {"offered_load": round(offered_load(self.jobs, self.num_cores), 3)} if self.num_cores and last else {}
         found |= {"nodes": len(self.nodes)} if self.nodes else {}
         found |= {"recorded_waits": True} if not np.isnan(self.waiting_time).all() else {}
         unread = getattr(self.report, "unread", ())  # columns of a job table, or fields of a log, that were not read

@@ -254,12 +254,11 @@ class BatchCluster(FailingCluster, Problem):
 
     def features(self) -> dict[str, str]:
         """Return the features that not every agent takes into account, by name, with what other agents do."""
-        found = {"preemption": "preempts no job"} if any(part.name == "preemption" for part in self.parts) else {}
         if isinstance(self.jobs, Workload):
             is_moldable = "sizes" in self.jobs.columns
         else:
             is_moldable = isinstance(self.jobs, Sequence) and any(getattr(job, "sizes", ()) for job in self.jobs)
-        return found | ({"moldable": "starts jobs in their first size"} if is_moldable else {})
+        return {"moldable": "starts jobs in their first size"} if is_moldable else {}
 
     def hear(self, agent: Any) -> None:
         """Call an agent's methods ``on_submit``, ``on_start`` and ``on_end``, if it has them, as events happen.

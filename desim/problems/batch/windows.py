@@ -19,7 +19,7 @@ from desim.exceptions import InvalidConfiguration
 if TYPE_CHECKING:
     from desim.problems.batch.workload import Workload
 
-__all__ = ["Span", "Window", "cut", "sampled", "seconds_of"]
+__all__ = ["Span", "Window", "cut", "part_of", "sampled", "seconds_of"]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(s|m|h|d|w|jobs?)?")
@@ -150,11 +150,17 @@ def cut(
     found: list[Workload] = []
     for start, end in zip(map(axis.time, starts.tolist()), map(axis.time, ends.tolist()), strict=True):
         window = Window(len(found), axis.moved(start, before, -1), start, end, axis.moved(end, behind))
-        first, begins, stops, last = np.searchsorted(axis.times, window[1:]).tolist()
+        begins, stops = np.searchsorted(axis.times, window[2:4]).tolist()
         if begins < stops:
-            times = axis.times[first:last] - window.first
-            found.append(log.take(slice(first, last)).with_columns(submission_time=times).as_window(window))
+            found.append(part_of(log, window))
     return found
+
+
+def part_of(log: Workload, window: Window) -> Workload:
+    """Return the jobs of a window, on the clock of a run."""
+    first, last = np.searchsorted(log["submission_time"], (window.first, window.last)).tolist()
+    times = log["submission_time"][first:last] - window.first
+    return log.take(slice(first, last)).with_columns(submission_time=times).as_window(window)
 
 
 class _Axis:
