@@ -43,6 +43,8 @@ THREAD_LIMITS = (
     "NUMBA_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
+#: Seconds within which a task that was submitted is on its way to the process, even on a busy machine.
+HANDED_OVER = 5.0
 #: Tasks per core that are submitted to a cluster, so that no core waits for this process.
 AHEAD = 2
 #: Seconds between two checks whether Dask's scheduler still exists.
@@ -179,7 +181,10 @@ class LocalPool:
 
     def close(self) -> None:
         """Kill busy processes; keep the others for later tasks."""
-        for _, executor in self._running.values():
+        for future, (_, executor) in self._running.items():
+            limit = time.monotonic() + HANDED_OVER
+            while not (future.running() or future.done()) and time.monotonic() < limit:
+                time.sleep(0.001)  # a thread of loky fails if a task is withdrawn while it hands it over
             executor.shutdown(wait=True, kill_workers=True)
         self._running.clear()
 
