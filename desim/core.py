@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = [
+    "ENGINES",
     "RESUMED",
     "Agent",
     "Decision",

@@ -16,7 +16,7 @@ from desim import plugins
 from desim.cli.options import JsonFlag, problem_of
 from desim.cli.output import print_json, print_table, print_text
 from desim.cli.targets import clear_result
-from desim.core import Agent
+from desim.core import Agent, Engine
 from desim.exceptions import InvalidConfiguration
 from desim.notes import print_note, progress
 from desim.plotting.axes import Style
@@ -56,6 +56,8 @@ class Run:
     """Draw the figures to DIR/figures, for this use: a screen, one column of a paper (3.5 inches), or both (7.16)."""
     format: FigureFormat = "png"
     """File format of the figures."""
+    engine: Engine = "auto"
+    """What simulates the run, whose records do not depend on it: auto compiles long runs of batch where it can."""
     force: bool = False
     """Replace an existing result."""
     as_json: JsonFlag = False
@@ -87,7 +89,7 @@ class Run:
         begin = time.perf_counter()
         steps = instance.steps
         with progress(scenario.agent, steps.total if steps else None, steps.unit if steps else "steps") as listen:
-            result = replay(scenario, instance, out=out, listen=listen, agent=agent)
+            result = replay(scenario, instance, out=out, listen=listen, agent=agent, engine=self.engine)
         seconds = time.perf_counter() - begin
         if remarks := getattr(agent, "remarks", None):
             print_note(f"desim: {remarks()}")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from desim import plugins, user_code
-from desim.core import Agent
+from desim.core import Agent, Engine
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.notes import plain
 from desim.problem import Metric, Problem, kinds
@@ -120,6 +120,8 @@ class ProblemSetting:
         Identity of these metrics.
     window : int or None
         Number of the window to simulate, of a workload that is cut into windows.
+    engine : {"auto", "simpy", "compiled"}
+        What simulates the runs; not part of their identity, because their records do not depend on it.
     """
 
     problem: str | ProblemByObject
@@ -130,6 +132,7 @@ class ProblemSetting:
     metrics: tuple[Metric, ...] = field(default=(), compare=False, repr=False)
     measured: str = field(default="", compare=False, repr=False)
     window: int | None = None
+    engine: Engine = field(default="auto", compare=False, repr=False)
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies a run: the problem, and its options with files by their content."""
@@ -297,7 +300,8 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     try:
         instance = shared_instance(run.setting)
-        result = replay(scenario, instance, out=out, agent=run.agent.made(instance.kind.name))
+        made = run.agent.made(instance.kind.name)
+        result = replay(scenario, instance, out=out, agent=made, engine=run.setting.engine)
         result.own_metrics += run.setting.metrics
         if result.info["status"] == "interrupted":
             raise KeyboardInterrupt
