@@ -1,7 +1,7 @@
 """Compiled engine: runs of rigid jobs on counted cores without SimPy, with the same records to the last bit.
 
 :func:`simulate` computes the starts of a run in :mod:`desim.problems.batch.compiled.kernel`; tables are made when
-somebody reads them. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An agent that can be
+they are read. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An agent that can be
 compiled has a method ``compiled_rule()``.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from desim.problems.batch.cluster import BatchCluster
 
-__all__ = ["CompiledRule", "is_installed", "obstacle", "simulate"]
+__all__ = ["CompiledRule", "obstacle"]
 
 UNFIT = {"sizes": "moldable jobs", "request": "jobs that request nodes", "after": "jobs that depend on others"}
 """Columns of workloads that the engine cannot simulate, and what they mean."""
@@ -71,14 +71,12 @@ def obstacle(cluster: BatchCluster, agent: Any) -> str:
     str
         For instance ``"nodes"``.
     """
-    from desim.problems.batch.cluster import BatchCluster
-
     rule = agent.compiled_rule() if hasattr(agent, "compiled_rule") else "it has no compiled rule"
     predictor = cluster.predictor
     if isinstance(rule, str):
         return f"agent {getattr(agent, 'name', type(agent).__name__)} ({rule})"
     found = {
-        f"class {type(cluster).__name__}": type(cluster) is not BatchCluster,
+        f"class {type(cluster).__name__}": "simulate_compiled" not in vars(type(cluster)),  # inherited, so not ours
         "nodes": cluster.resources.has_nodes,
         "custom processes": cluster.processes,
         "listeners": cluster.listening,
