@@ -68,7 +68,7 @@ __all__ = [
 Engine = Literal["auto", "simpy", "compiled"]
 """What simulates a run, see :func:`simulate`."""
 
-ENGINES = ("auto", "simpy", "compiled")
+ENGINES: tuple[Engine, ...] = ("auto", "simpy", "compiled")
 """Names of the engines."""
 
 
