@@ -16,6 +16,7 @@ BENCHMARKS = (
     "imports",
     "workloads",
     "replay",
+    "engines",
     "backfilling",
     "scaling",
     "multiserver",

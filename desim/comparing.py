@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from desim.checks import short_repr
-from desim.core import Agent
+from desim.checks import check_choice, short_repr
+from desim.core import ENGINES, Agent, Engine
 from desim.exceptions import ComparisonWarning, InvalidConfiguration
 from desim.plotting.axes import Style
 from desim.plotting.comparison_page import write_comparison
@@ -40,6 +40,7 @@ def compare(
     workers: int | None = None,
     backend: Backend = "local",
     address: str | None = None,
+    engine: Engine = "auto",
     **options: Any,
 ) -> Comparison:
     """Simulate several agents on the same workloads, validate every run, and compare their metrics.
@@ -79,6 +80,9 @@ def compare(
         Where runs are simulated: on this machine, or on a cluster.
     address : str, optional
         Address of the cluster's scheduler.
+    engine : {"auto", "simpy", "compiled"}
+        What simulates the runs, see :func:`desim.simulate`. Their records do not depend on it, so that a stored run is
+        reused whatever simulated it.
     **options
         Options of the problem as in ``desim compare PROBLEM --help``, such as ``cores=64, load=0.9``; for your own
         function, its arguments, besides ``seed`` and ``until``. With ``split="7d"`` or ``sample="20x2000jobs"``, runs
@@ -127,6 +131,7 @@ def compare(
         workers=workers,
         backend=backend,
         address=address,
+        engine=check_choice("engine", engine, ENGINES),
     )
     found = with_pages(plan.run(), plan.out)
     for text in found.issues:

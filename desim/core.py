@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = [
+    "ENGINES",
     "RESUMED",
     "Agent",
     "Decision",
@@ -67,7 +68,7 @@ __all__ = [
 Engine = Literal["auto", "simpy", "compiled"]
 """What simulates a run, see :func:`simulate`."""
 
-ENGINES = ("auto", "simpy", "compiled")
+ENGINES: tuple[Engine, ...] = ("auto", "simpy", "compiled")
 """Names of the engines."""
 
 

@@ -595,6 +595,18 @@ class Problem(Summarized):
         """Return objects in the state of a run that may be of a user's own classes; forks copy them by `deepcopy`."""
         return []
 
+    def is_compiled(self, agent: Any, *, needed: bool) -> bool:
+        """Return whether :meth:`simulate_compiled` is to simulate a run. Default: False.
+
+        Parameters
+        ----------
+        agent : Agent
+            Agent that decides.
+        needed : bool
+            Whether it must, even if it does not pay.
+        """
+        return needed
+
     def simulate_compiled(
         self, agent: Any, *, seed: int, until: float, out: str | PathLike[str] | None, needed: bool
     ) -> Result | None:

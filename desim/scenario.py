@@ -20,7 +20,7 @@ from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
 from desim.checks import check_int, did_you_mean
-from desim.core import Agent, SimulationInterrupted, simulate
+from desim.core import Agent, Engine, SimulationInterrupted, simulate
 from desim.exceptions import DisregardedWarning, InvalidConfiguration, StalledWarning
 from desim.problem import Problem, ProblemDescriptor, Process, kind_of, kinds
 from desim.processes import random_outages
@@ -455,6 +455,7 @@ def replay(
     *,
     out: Path | None = None,
     listen: Callable[[int], None] | None = None,
+    engine: Engine = "auto",
 ) -> Result:
     """Simulate an instance to the end, or until Ctrl-C.
 
@@ -470,6 +471,8 @@ def replay(
         Directory for the records as Parquet files.
     listen : callable, optional
         Called at intervals with the number of steps done.
+    engine : {"auto", "simpy", "compiled"}
+        What simulates the run, see :func:`desim.simulate`; nothing listens to a compiled run.
 
     Returns
     -------
@@ -482,13 +485,14 @@ def replay(
             "simulate, or compare agents over all of them (desim compare)"
         )
     problem = instance.make(agent)
-    if listen is not None and instance.steps is not None:
+    is_compiled = engine != "simpy" and problem.is_compiled(agent, needed=engine == "compiled")
+    if listen is not None and instance.steps is not None and not is_compiled:
         problem.on(instance.steps.event, _counter(listen))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StalledWarning)  # the description of the run says so, too
             warnings.simplefilter("ignore", DisregardedWarning)  # the warning came before all runs
-            return simulate(problem, agent, seed=seed + instance.window, until=instance.until, out=out)
+            return simulate(problem, agent, seed=seed + instance.window, until=instance.until, out=out, engine=engine)
     except SimulationInterrupted as interruption:
         return interruption.result
 

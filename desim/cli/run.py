@@ -16,7 +16,7 @@ from desim import plugins
 from desim.cli.options import JsonFlag, problem_of
 from desim.cli.output import print_json, print_table, print_text
 from desim.cli.targets import clear_result
-from desim.core import Agent
+from desim.core import Agent, Engine
 from desim.exceptions import InvalidConfiguration
 from desim.notes import print_note, progress
 from desim.plotting.axes import Style
@@ -56,6 +56,8 @@ class Run:
     """Draw the figures to DIR/figures, for this use: a screen, one column of a paper (3.5 inches), or both (7.16)."""
     format: FigureFormat = "png"
     """File format of the figures."""
+    engine: Engine = "auto"
+    """What simulates the run, whose records do not depend on it: auto compiles long runs of batch where it can."""
     force: bool = False
     """Replace an existing result."""
     as_json: JsonFlag = False
@@ -88,7 +90,7 @@ class Run:
         options: Any = getattr(self, "options", None)
         seed, steps = system_of(problem).seed_of(options), instance.steps
         with progress(name, steps.total if steps else None, steps.unit if steps else "steps") as listen:
-            result = replay(instance, agent, seed, out=out, listen=listen)
+            result = replay(instance, agent, seed, out=out, listen=listen, engine=self.engine)
         seconds = time.perf_counter() - begin
         if remarks := getattr(agent, "remarks", None):
             print_note(f"desim: {remarks()}")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from desim import plugins, user_code
-from desim.core import Agent
+from desim.core import Agent, Engine
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.files import StorageError
 from desim.notes import plain
@@ -122,6 +122,8 @@ class ProblemSetting:
         Identity of these metrics.
     window : int or None
         Number of the window to simulate, of a workload that is cut into windows.
+    engine : {"auto", "simpy", "compiled"}
+        What simulates the runs; not part of their identity, because their records do not depend on it.
     """
 
     problem: str | ProblemByObject
@@ -132,6 +134,7 @@ class ProblemSetting:
     metrics: tuple[Metric, ...] = field(default=(), compare=False, repr=False)
     measured: str = field(default="", compare=False, repr=False)
     window: int | None = None
+    engine: Engine = field(default="auto", compare=False, repr=False)
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies a run: the problem, and its options with files by their content."""
@@ -304,7 +307,7 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     try:
         instance = shared_instance(setting)
         agent, seed = run.agent.made(instance.kind.name), system_of(setting.problem).seed_of(setting.options)
-        result = replay(instance, agent, seed, out=out)
+        result = replay(instance, agent, seed, out=out, engine=setting.engine)
         result.own_metrics += setting.metrics
         if result.info["status"] == "interrupted":
             raise KeyboardInterrupt

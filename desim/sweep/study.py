@@ -15,6 +15,7 @@ from tyro.conf import arg
 from desim import plugins, user_code
 from desim.agent_resolution import resolve_agent
 from desim.checks import check_int, did_you_mean, short_repr
+from desim.core import Engine
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.files import write_atomically
 from desim.notes import plain, print_note
@@ -78,6 +79,8 @@ class StudyOptions:
     """Where runs are simulated: on this machine, or on a Ray or Dask cluster."""
     address: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: starts a cluster)")] = None
     """Address of the cluster's scheduler."""
+    engine: Engine = "auto"
+    """What simulates the runs, whose records do not depend on it: auto compiles long runs of batch where it can."""
 
     def study_options(self) -> dict[str, Any]:
         """Return these options by name."""
@@ -141,7 +144,8 @@ class ComparisonPlan(StudyOptions):
             source = identity_of(own)
         metric, own = self._measures()
         measured = "" if not own else _code_of(identity_of(own))
-        setting = ProblemSetting(self.problem, system.name, self.options, source=source, metrics=own, measured=measured)
+        known_by: dict[str, Any] = {"source": source, "metrics": own, "measured": measured}
+        setting = ProblemSetting(self.problem, system.name, self.options, **known_by, engine=self.engine)
         instance = shared_instance(setting)
         instance, known = replace(instance, kind=instance.kind.with_metrics(own)), instance.kind
         entrants, baseline = self._named(instance.kind.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -10,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desim import Result, simulate
-from desim.agents.batch import create
+from desim import InvalidConfiguration, Result, compare, simulate
+from desim.agents.batch import EASYBackfilling, create
 from desim.agents.batch.priorities import FIXED_SCORES, PRIORITIES
-from desim.problems.batch import BatchCluster, Job, Workload
+from desim.problems.batch import BatchCluster, Job, Size, Workload, cluster
+from desim.problems.deferrable import DeferrableCluster
 
 pytest.importorskip("numba", reason="needs the extra search")
 
 ORDERS = [name for name, order in PRIORITIES.items() if order.scores in FIXED_SCORES]
 BY_LENGTH = ("sjf", "f1", "f2", "f3", "f4")
-TRACES = Path(__file__).parents[3] / "shared" / "data" / "swf"
+JOBS = [Job(1, 0.0, 3, 10.0, 10.0), Job(2, 0.0, 2, 5.0, 5.0), Job(3, 1.0, 1, 6.0, 8.0), Job(4, 2.0, 4, 5.0, 1.0)]
 
 
 class Setting(NamedTuple):
@@ -98,3 +101,82 @@ def test_engines_agree_on_thousands_of_runs() -> None:
     """The same holds for thousands of runs."""
     for seed in range(4_000):
         check(drawn(Random(seed)))
+
+
+def test_files_are_equal(tmp_path: Path) -> None:
+    """Runs that write their records to files write the same bytes, in the same parts."""
+    jobs = [Job(row, float(row // 3), 1 + row % 4, 5.0, 4.0 + row % 3, row % 2) for row in range(17_000)]
+    for engine in ("compiled", "simpy"):
+        simulate(BatchCluster(jobs, 4), create("easy-sjf"), engine=engine, out=tmp_path / engine)
+    files = sorted(path.relative_to(tmp_path / "simpy") for path in (tmp_path / "simpy").rglob("*.parquet"))
+    assert len([path for path in files if path.parts[0] == "jobs"]) == 3
+    for path in files:
+        assert (tmp_path / "simpy" / path).read_bytes() == (tmp_path / "compiled" / path).read_bytes(), path
+
+
+class Mine(EASYBackfilling):
+    """An agent that may do anything."""
+
+
+@pytest.mark.parametrize(
+    ("options", "agent", "named"),
+    [
+        ({}, "wfp3", "agent wfp3 (the scores of wfp3 change over time)"),
+        ({}, "easy-specific-fcfs", "agent easy-specific-fcfs (it reserves particular cores)"),
+        ({}, Mine(), "agent easy-fcfs (its class is not one of desim's)"),
+        ({}, "window-shortest-9-1", "agent window-shortest-9-1 (it has no compiled rule)"),
+        ({"checkpoint_interval": 5.0}, "fcfs", "part 'checkpoints' of the cluster"),
+        ({"ask_when_empty": True}, "fcfs", "ask_when_empty"),
+        ({"predictor": "user-average:3"}, "fcfs", "user averages of more than two jobs"),
+        ({"predictor": "user-average"}, "f1-expected", "order f1-expected with averages of users"),
+        ({"jobs": iter(JOBS)}, "fcfs", "jobs from an iterator"),
+        ({"jobs": [JOBS[0]._replace(sizes=(Size(1, 30.0, 30.0),))]}, "fcfs", "moldable jobs"),
+        ({"jobs": JOBS[::-1]}, "fcfs", "jobs that are not in order"),
+        ({"num_cores": 3}, "fcfs", "jobs that are too wide"),
+    ],
+)
+def test_what_cannot_be_compiled_is_named(options: dict[str, Any], agent: Any, named: str) -> None:
+    """engine="compiled" raises an error that names the feature."""
+    arguments = {"jobs": JOBS, "num_cores": 4} | options
+    problem = BatchCluster(arguments.pop("jobs"), arguments.pop("num_cores"), **arguments)
+    with pytest.raises(InvalidConfiguration) as raised:
+        simulate(problem, agent, engine="compiled")
+    assert str(raised.value) == f"engine: got 'compiled', which cannot simulate {named}; try 'auto' or 'simpy'"
+
+
+def test_other_problems_have_no_compiled_engine() -> None:
+    """The error says so."""
+    with pytest.raises(InvalidConfiguration, match="problem deferrable has none"):
+        simulate(DeferrableCluster([], [1]), "fifo", engine="compiled")
+
+
+def test_auto_compiles_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """engine="auto" compiles runs of many jobs, and falls back silently; the description of the run says which ran."""
+    problem = BatchCluster(JOBS, 4)
+    assert "engine" not in simulate(problem, "easy").info
+    monkeypatch.setattr(cluster, "LEAST_JOBS", 4)
+    assert simulate(problem, "easy").info["engine"] == "compiled"
+    assert "engine" not in simulate(problem, "easy", engine="simpy").info
+    assert "engine" not in simulate(problem, "wfp3").info
+    assert simulate(problem, "easy").jobs.equals(simulate(problem, "easy", engine="simpy").jobs)
+
+
+def test_comparisons_reuse_runs_of_either_engine(tmp_path: Path) -> None:
+    """The identity of a stored run does not depend on what has simulated it."""
+    options: dict[str, Any] = {"seeds": 1, "workers": 1, "out": tmp_path, "jobs": 50, "cores": 32, "load": 0.9}
+    first = compare("batch", ["fcfs", "easy"], engine="compiled", **options)
+    assert first.result("easy-fcfs").info["engine"] == "compiled"
+    second = compare("batch", ["fcfs", "easy"], engine="simpy", **options)
+    assert all(one.reused for one in second.summaries)
+
+
+def test_nothing_loads_numba_before_it_compiles() -> None:
+    """Runs of SimPy's kernel do not pay for the compiler."""
+    code = """
+import sys
+from desim import simulate
+from desim.problems.batch import BatchCluster, Job
+simulate(BatchCluster([Job(1, 0.0, 1, 1.0, 1.0)], 2), "easy")
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

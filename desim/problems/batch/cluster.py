@@ -245,12 +245,20 @@ class BatchCluster(FailingCluster, Problem):
     def simulate_compiled(
         self, agent: Any, *, seed: int, until: float, out: str | PathLike[str] | None, needed: bool
     ) -> Result | None:
-        """Simulate a run with the engine of :mod:`desim.problems.batch.compiled`, if it can."""
-        if not (needed or (isinstance(self.jobs, Sequence) and len(self.jobs) >= LEAST_JOBS)):
+        """Simulate a run with the engine of :mod:`desim.problems.batch.compiled`, if it can and if that pays."""
+        if not self.is_compiled(agent, needed=needed):
             return None
         from desim.problems.batch.compiled import simulate
 
         return simulate(self, agent, seed=seed, until=until, out=out, needed=needed)
+
+    def is_compiled(self, agent: Any, *, needed: bool) -> bool:
+        """Return whether the compiled engine is to simulate a run, by its number of jobs and what there is."""
+        if needed or not isinstance(self.jobs, Sequence) or len(self.jobs) < LEAST_JOBS:
+            return needed
+        from desim.problems.batch.compiled import is_installed, obstacle
+
+        return is_installed() and not obstacle(self, agent)
 
     def features(self) -> dict[str, str]:
         """Return the features that not every agent takes into account, by name, with what other agents do."""

@@ -60,6 +60,7 @@ INFO = (
         "the window of a log: its number, begin of warm-up, start, end, and end of cool-down on the log's clock",
         optional=True,
     ),
+    Column("engine", "text", "what simulated the run, unless SimPy did", values=("compiled",), optional=True),
     Column("parts", "texts", "names of the optional features of the cluster", optional=True),
     Column(
         "num_nodes", "integer", "number of nodes, if the cluster has nodes", least=1, most=MOST_CORES, optional=True

@@ -1,7 +1,7 @@
 """Compiled engine: runs of rigid jobs on counted cores without SimPy, with the same records to the last bit.
 
 :func:`simulate` computes the starts of a run in :mod:`desim.problems.batch.compiled.kernel`; tables are made when
-somebody reads them. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An agent that can be
+they are read. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An agent that can be
 compiled has a method ``compiled_rule()``.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from desim.problems.batch.cluster import BatchCluster
 
-__all__ = ["CompiledRule", "obstacle", "simulate"]
+__all__ = ["CompiledRule", "obstacle"]
 
 UNFIT = {"sizes": "moldable jobs", "request": "jobs that request nodes", "after": "jobs that depend on others"}
 """Columns of workloads that the engine cannot simulate, and what they mean."""
@@ -62,7 +62,7 @@ def obstacle(cluster: BatchCluster, agent: Any) -> str:
     Parameters
     ----------
     cluster : BatchCluster
-        Configuration of the cluster, whose jobs are not looked at.
+        Configuration of the cluster; its jobs are only looked at if they are a workload.
     agent : Agent
         Agent that would decide.
 
@@ -71,14 +71,12 @@ def obstacle(cluster: BatchCluster, agent: Any) -> str:
     str
         For instance ``"nodes"``.
     """
-    from desim.problems.batch.cluster import BatchCluster
-
     rule = agent.compiled_rule() if hasattr(agent, "compiled_rule") else "it has no compiled rule"
     predictor = cluster.predictor
     if isinstance(rule, str):
         return f"agent {getattr(agent, 'name', type(agent).__name__)} ({rule})"
     found = {
-        f"class {type(cluster).__name__}": type(cluster) is not BatchCluster,
+        f"class {type(cluster).__name__}": "simulate_compiled" not in vars(type(cluster)),  # inherited, so not ours
         "nodes": cluster.resources.has_nodes,
         "custom processes": cluster.processes,
         "listeners": cluster.listening,
@@ -89,6 +87,8 @@ def obstacle(cluster: BatchCluster, agent: Any) -> str:
     }
     names = [name for name, is_found in found.items() if is_found]
     names += [f"part {part.name!r} of the cluster" for part in cluster.parts]
+    if isinstance(cluster.jobs, Workload):
+        names += [meaning for name, meaning in UNFIT.items() if name in cluster.jobs.columns]
     return next(iter(names), "")
 
 
@@ -133,10 +133,8 @@ def simulate(
     try:
         if why := obstacle(cluster, agent):
             raise _Unfit(why)
-        if find_spec("numba") is None:
-            if needed:
-                raise missing("engine='compiled'", ImportError("No module named 'numba'"))
-            return None
+        if not is_installed():
+            raise missing("engine='compiled'", ModuleNotFoundError("No module named 'numba'", name="numba"))
         return _simulate(cluster, agent, seed, until, out)
     except _Unfit as unfit:
         if needed:
@@ -144,6 +142,11 @@ def simulate(
                 f"engine: got 'compiled', which cannot simulate {unfit}; try 'auto' or 'simpy'"
             ) from None
         return None
+
+
+def is_installed() -> bool:
+    """Return whether numba, the compiler, is installed."""
+    return find_spec("numba") is not None
 
 
 class _Columns:
@@ -200,7 +203,7 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
             jobs[score] = scores = order.scores(columns, 0.0)
             w[flag] = w[k.PREDICTOR] == k.USER_AVERAGE and columns.uses_expected
             if w[flag] and scores is not columns.expected_time:
-                raise _Unfit(f"order {order.name} with means of users")
+                raise _Unfit(f"order {order.name} with averages of users")
     kinds = {"simple": k.SIMPLE, "easy": k.EASY, "conservative": k.CONSERVATIVE}
     w[k.KIND] = kinds.get(rule.kind, k.STRICT_FCFS if rule.order.name == "fcfs" else k.STRICT)
     cycles = {"instant": k.INSTANT, "arrival": k.ARRIVAL, "event": k.EVENT}

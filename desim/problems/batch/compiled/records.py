@@ -1,4 +1,4 @@
-"""Records of compiled runs: arrays, of which tables are made when somebody reads them."""
+"""Records of compiled runs: arrays, of which tables are made when they are read."""
 
 from __future__ import annotations
 
