@@ -571,7 +571,7 @@ RULES = (
         "an interrupted job exists, was running, and was preempted or hit by an outage of one of its cores",
         Check(
             "interruptions",
-            lambda run: run.once(_cuts).filter(pl.col("known").is_null()),
+            lambda run: run.once(_cuts).filter(pl.col("known").is_null() & ("is_cut" not in run.info)),
             "job {job_id} was interrupted, but does not exist",
         ),
         Check(
