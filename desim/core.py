@@ -430,7 +430,8 @@ class Simulation(Summarized):
         self._configuration = problem
         self._pending: deque[Decision] = deque()
         self.problem = copy(problem)
-        self.records = Records(self.problem.tables(), out, self.problem.describe() | {"seed": seed})
+        about = {"seed": seed, "until": None if until == math.inf else until} | self._kind()
+        self.records = Records(self.problem.tables(), out, self.problem.describe() | about, lambda: self.end_time)
         if until < math.inf:
             at(self.env, until, Phase.HORIZON).callbacks.append(_reach_horizon)
         self.problem.bind(self)
@@ -595,10 +596,13 @@ class Simulation(Summarized):
         }
         if self.stalled:
             info["stalled"] = self.stalled
-        kind = self.problem.kind
-        if kind is not None:  # so that reading the records finds the kind
-            info["kind"] = f"{type(self.problem).__module__}:{type(self.problem).__qualname__}.kind"
-        return Result(self.records.close(info), info, kind)
+        info |= self._kind()
+        return Result(self.records.close(info), info, self.problem.kind)
+
+    def _kind(self) -> dict[str, str]:
+        """Return the entry by which reading the records finds the kind of a user's own problem."""
+        kind = type(self.problem)
+        return {} if self.problem.kind is None else {"kind": f"{kind.__module__}:{kind.__qualname__}.kind"}
 
 
 def _check_run(seed: Any, until: Any, out: Any) -> None:
@@ -684,7 +688,7 @@ def simulate(
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)
-    name = getattr(decider, "name", type(decider).__name__)
+    name = simulation.records.info["agent"] = getattr(decider, "name", type(decider).__name__)
     try:
         prepare_agent(decider, simulation)
         act = decider.act

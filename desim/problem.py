@@ -810,7 +810,7 @@ def _kind_of_run(result: Result) -> ProblemDescriptor:
     if "kind" in result.info:
         from desim.user_code import load
 
-        own = load(str(result.info["kind"]))
+        own = load(str(result.info["kind"]), named_by="the description of the run")
         if not isinstance(own, ProblemDescriptor):
             raise InvalidConfiguration(f"{result.info['kind']}: got {own!r}, expected a desim.ProblemDescriptor")
         return own

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from desim.checks import short_repr
 from desim.exceptions import RecordError
-from desim.files import StorageError, locked, read_json, write_atomically
+from desim.files import StorageError, locked, read_json, remove_leftovers, write_atomically
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +32,7 @@ __all__ = [
     "Parts",
     "Records",
     "TableWriter",
+    "close_cut",
     "create_directory",
     "is_plain_name",
     "make_directory",
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 INFO_FILE = "result.json"
+PARTS = "complete_parts"
+"""Entry of the description of a run under way: number of complete parts of each table."""
 FORMAT_VERSION = 1
 
 PORTION_ROWS = 16_384
@@ -56,10 +59,12 @@ class TableWriter:
         Description of the table, bound to the run.
     directory : Path, optional
         Directory for the parts; None keeps them in memory.
+    write_all : callable, optional
+        Called when a part in the directory is full; it writes the rows of all tables.
     """
 
-    def __init__(self, table: Table, directory: Path | None) -> None:
-        self._table = table
+    def __init__(self, table: Table, directory: Path | None, write_all: Callable[[], object] | None = None) -> None:
+        self._table, self._write_all = table, write_all
         self._chunk_rows = table.chunk_rows
         self._directory = directory
         self._rows: list[Any] = []
@@ -82,7 +87,13 @@ class TableWriter:
         self._rows.append(row)
         self._held += 0 if self._table.deferred and self._directory is None else size
         if self._held >= self._chunk_rows:
+            (self._flush if self._directory is None or self._write_all is None else self._write_all)()
+
+    def flush(self) -> int:
+        """Write the rows that are held, if any, and return the number of parts."""
+        if self._rows:
             self._flush()
+        return self._parts
 
     def extend(self, frame_of: Callable[[int, int], pl.DataFrame], height: int) -> None:
         """Write computed rows to files, in parts of the usual size.
@@ -151,6 +162,8 @@ class Records:
         Directory for Parquet files; None keeps the records in memory.
     info : mapping
         Description of the run at its beginning.
+    now : callable
+        Returns the current time of the run.
 
     Raises
     ------
@@ -159,8 +172,13 @@ class Records:
     """
 
     def __init__(
-        self, tables: Mapping[str, Table], out: str | os.PathLike[str] | None, info: Mapping[str, Any]
+        self,
+        tables: Mapping[str, Table],
+        out: str | os.PathLike[str] | None,
+        info: Mapping[str, Any],
+        now: Callable[[], float] = float,
     ) -> None:
+        self.info, self._now = dict(info), now
         self._out = None if out is None else Path(out)
         self._sorting = {name: list(table.sort_by) for name, table in tables.items()}
         self._lock = ExitStack()
@@ -168,14 +186,24 @@ class Records:
             self._lock.enter_context(locked(self._out))
             create_directory(self._out, tables)
             write_info(self._out, {**info, "status": "running"}, self._sorting)
-        self.tables = {name: TableWriter(table, self._out and self._out / name) for name, table in tables.items()}
+        self.tables = {
+            name: TableWriter(table, self._out and self._out / name, self._write_all) for name, table in tables.items()
+        }
 
     def describe_again(self, tables: Mapping[str, Table], info: Mapping[str, Any]) -> None:
         """Replace the descriptions of tables that have no rows yet, once a run knows more about its workload."""
+        self.info |= info
         for name, table in tables.items():
             self.tables[name].describe_again(table)
         if self._out is not None:
-            write_info(self._out, {**info, "status": "running"}, self._sorting)
+            write_info(self._out, {**self.info, "status": "running"}, self._sorting)
+
+    def _write_all(self) -> None:
+        """Write a part of the whole run: the rows of all tables so far, and then that they are complete."""
+        if self._out is not None:
+            parts = {name: table.flush() for name, table in self.tables.items()}
+            so_far = {"status": "running", "end_time": self._now(), PARTS: parts}
+            write_info(self._out, self.info | so_far, self._sorting)
 
     def copied(self) -> Records:
         """Return records that continue in memory from the rows recorded so far."""
@@ -475,6 +503,46 @@ def write_info(directory: Path, info: Mapping[str, Any], sorting: Mapping[str, l
     """Write ``result.json``: the description of the run, and its tables with their sorting columns."""
     text = json.dumps({"format": FORMAT_VERSION, **info, "tables": dict(sorting)}, indent=2) + "\n"
     write_atomically(directory / INFO_FILE, lambda path: path.write_text(text))
+
+
+def close_cut(directory: Path) -> int:
+    """Close the records of a run that was cut, by a power failure or SIGKILL, at the last part of all its tables.
+
+    Parameters
+    ----------
+    directory : Path
+        Directory of the run. Nobody else may be writing to it.
+
+    Returns
+    -------
+    int
+        Number of files that were dropped, because parts of other tables did not reach the disk.
+
+    Raises
+    ------
+    RecordError
+        If the run has ended by itself, no part was complete, or parts are missing.
+    """
+    with locked(directory):
+        info = read_info(directory)
+        sorting, parts = info.pop("tables"), info.pop(PARTS, None)
+        if info.get("status") != "running":
+            raise RecordError(f"{directory}: the run has ended with status {info.get('status')!r}; it is complete")
+        if not isinstance(parts, dict) or parts.keys() != sorting.keys():
+            raise RecordError(f"{directory}: the run was cut before a part was complete; run it again with --force")
+        further = []
+        for name, count in parts.items():
+            folder = table_directory(directory, name)
+            remove_leftovers(folder)
+            there = sorted(folder.glob("part-*.parquet"))
+            if not isinstance(count, int) or [path.name for path in there[:count]] != list(map(_part, range(count))):
+                raise RecordError(f"{folder}: expected {short_repr(count)} parts; some are missing")
+            further += there[count:]
+        for path in further:
+            path.unlink()
+        info.pop("format")
+        write_info(directory, {**info, "status": "interrupted", "is_cut": True}, sorting)
+    return len(further)
 
 
 def read_info(directory: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import traceback
@@ -49,13 +50,16 @@ def is_reference(name: str) -> bool:
     return _REFERENCE.fullmatch(name) is not None
 
 
-def load(reference: str) -> Any:
+def load(reference: str, *, named_by: str = "") -> Any:
     """Return the object that a reference names.
 
     Parameters
     ----------
     reference : str
         Reference such as ``"my_agents:Shortest"``.
+    named_by : str
+        File that holds the reference. A file alone imports nothing: the module must be imported already, or be in the
+        environment variable ``DESIM_TRUST``, a list of modules separated by commas.
 
     Returns
     -------
@@ -67,6 +71,12 @@ def load(reference: str) -> Any:
     InvalidConfiguration
         If the module or the name in it does not exist, or the module cannot be imported; the message says which.
     """
+    module = reference.partition(":")[0]
+    if named_by and module not in sys.modules and module not in os.environ.get("DESIM_TRUST", "").split(","):
+        raise InvalidConfiguration(
+            f"{named_by} names {reference}, and a file alone does not import code; if you trust it, import {module} "
+            f"before, or set DESIM_TRUST={module}"
+        )
     found: Any = user_module(reference)
     for part in reference.partition(":")[2].split("."):
         if not hasattr(found, part):

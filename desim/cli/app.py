@@ -37,6 +37,7 @@ COMMANDS = {
     "reproduce": ("desim.cli.reproduce", "Reproduce"),
     "fetch": ("desim.cli.fetch", "Fetch"),
     "convert": ("desim.cli.convert", "Convert"),
+    "recover": ("desim.cli.recover", "Recover"),
     "list": ("desim.cli.listing", "List"),
     "demo": ("desim.cli.demo", "Demo"),
 }
@@ -62,6 +63,7 @@ Examples:
   desim view easy                                           write an interactive page of stored runs
   desim reproduce lachesis --quick                          reproduce a paper's tables and figures, with a report
   desim fetch KTH-SP2                                       download a public log, then --trace KTH-SP2
+  desim recover easy                                        close the records of a run that was killed
   desim COMMAND --help                                      show the options of a command
 
 Exit status: 0 success; 1 a check or run failed or was interrupted; 2 invalid arguments or input."""
