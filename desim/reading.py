@@ -49,6 +49,7 @@ __all__ = [
     "read_json",
     "read_parquet",
     "read_text",
+    "suffix_of",
 ]
 
 Pathish = str | os.PathLike[str]
@@ -267,6 +268,14 @@ def open_binary(path: Pathish, limit: Limits | None = None) -> Iterator[io.Buffe
         if type(error).__name__ != "ZstdError":  # its class exists only where Zstandard can be read
             raise
         raise WorkloadError(f"{name}: corrupt {kind} data: {error}") from error
+
+
+def suffix_of(path: Pathish) -> str:
+    """Return the suffix of a file's name in lower case, without that of a compression."""
+    name = os.path.basename(os.fspath(path)).lower()  # noqa: PTH119  # may be a str
+    for packed in (".gz", ".bz2", ".xz", ".zst"):
+        name = name.removesuffix(packed)
+    return os.path.splitext(name)[1]  # noqa: PTH122
 
 
 def read_bytes(path: Pathish) -> bytes:

@@ -21,7 +21,9 @@ from here by their short names, for example ``from desim.workloads import lublin
 `dag.random_dags`             random layered DAGs and the DAGs of well-known programs
 `dag.wfformat`                workflows in WfFormat, read and written
 `dag.dax`                     workflows in Pegasus' DAX format, read
-`dag.jobshop`                 job shops in the standard format, read: operations that one machine alone may run
+`dag.pegasus`                 workflows of Pegasus 5 in YAML, read
+`dag.stg`                     task graphs of the Standard Task Graph set, read
+`dag.jobshop`                 job shops in the standard format or Taillard's, read: one machine alone may run an operation
 `dag.executors`               executors of different speeds, optionally in racks
 `dag.submissions`             submission times of DAG jobs: batch, Poisson, trace
 `deferrable`                  generated deferrable jobs and the capacity that is left for them

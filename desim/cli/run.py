@@ -137,6 +137,8 @@ def _print_run(result: Result, seed: int, instance: ProblemInstance, seconds: fl
     source = f"{instance.name}, seed {seed}" if instance.is_drawn else instance.name
     end = f"{info['status']} at {info['end_time']:,.10g} {unit}, simulated in {seconds:.2f} s"
     print_text(f"{info['agent']} on {instance.place}, {source}: {end}")
+    if "cores_stated" in instance.facts:
+        print_text(f"cores: {instance.facts['cores_stated']}")
     if instance.report is not None:
         print_repairs(instance.report.as_dict())
     if (realized := instance.kind.words.realized) is not None:

@@ -187,7 +187,7 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="is not a Parquet file"):
         job_table.read(path)
     table().drop("run_time", "submission_time").write_parquet(path)
-    missing = "has no column submission_time or subtime or Submit, no column run_time or .* or runtime or Elapsed"
+    missing = "has no column submission_time or .*, no column run_time or .* or sim_duration; try --columns"
     with pytest.raises(WorkloadError, match=missing):
         job_table.read(path)
 

@@ -144,7 +144,8 @@ BROKEN: list[tuple[Any, str]] = [
     (
         job(2, "parallel"),
         "jobs[1]: profile 'parallel': got type 'parallel_homogeneous', whose run time is unknown, "
-        "expected a delay or a sequence of delays ('delay', 'composed'); try unknown_profile='drop' in Python",
+        "expected a delay or a sequence of delays ('delay', 'composed'); try unknown_profile='drop', or "
+        "--unknown-profile drop",
     ),
     (job(2, "no delay"), "jobs[1]: profile 'no delay': delay: got nothing, expected a number"),
     (job(2, "text"), "jobs[1]: profile 'text': delay: got '5', expected a number"),

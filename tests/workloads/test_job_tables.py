@@ -231,7 +231,8 @@ def test_wrong_tables() -> None:
         ):
             job_table.jobs_from(table)  # type: ignore[arg-type]
     assert refusal(lambda: job_table.jobs_from({"res": [1], "id": [2], "run_time": [3]})) == (
-        "table: is not a job table: has no column submission_time or subtime or Submit"
+        "table: is not a job table: has no column submission_time or subtime or Submit or sim_submit_ts or sim_submit; "
+        "try --columns"
     )
     assert refusal(lambda: job_table.jobs_from(OURS | {"user_id": [1]})) == (
         "table: column user_id: got 1 rows, expected 2 as in run_time"
@@ -270,7 +271,7 @@ def test_csv(put: Put, separator: str) -> None:
         ("subtime,res,res,run_time\n", "line 1: got two columns 'res', expected distinct names"),
         (
             "",
-            "is not a job table: has no column submission_time or subtime or Submit, no column requested_number_of_",
+            "is not a job table: has no column submission_time or subtime or Submit or sim_submit_ts or ",
         ),
         ('subtime,res,run_time\n0,1,"5\n', "line 2: unexpected end of data"),
         (b"subtime\xff", "line 1, column 8: byte 0xff is not UTF-8 text"),
@@ -314,3 +315,55 @@ def test_what_slurm_prints(put: Put) -> None:
     assert trace.waiting_time.tolist() == [60.0, 30.0]
     path = put("Submit,Elapsed,AllocCPUS\n0,10:99,1\n", "wrong.csv")
     assert refusal(lambda: job_table.read(path)).startswith(f"{path}: line 2: Elapsed: got '10:99', expected a finite")
+
+
+SACCT = """\
+JobID|User|Partition|QOS|Submit|Start|End|Elapsed|Timelimit|AllocCPUS|State
+101|ann|big|high|2024-10-27T00:30:00|2024-10-27T00:31:00|2024-10-27T00:41:00|00:10:00|1-00:00:00|4|COMPLETED
+101.batch|||||2024-10-27T00:31:00|2024-10-27T00:41:00|00:10:00||4|COMPLETED
+102_4|bob|big|None|2024-10-27T00:31:00|2024-10-27T00:32:00|2024-10-28T02:32:01|1-02:00:01|UNLIMITED|2|CANCELLED by 7
+103|bob|big||2024-10-27T00:32:00|Unknown|Unknown|00:00:00|00:05:00|2|PENDING
+104+1|ann|big||2024-10-27T00:33:00|2024-10-27T00:33:00|Unknown|00:01:00|00:05:00|2|RUNNING
+105|ann|big||2024-10-27T00:34:00|None|2024-10-27T00:35:00|00:00:00|Partition_Limit|0|CANCELLED
+"""
+
+
+def test_slurm(put: Callable[..., Path]) -> None:
+    """Steps are no jobs, what has not ended has no run time, and times are durations and dates."""
+    trace = job_table.read(put(SACCT, "sacct.csv"), shift=True)
+    assert [(job.job_id, job[1:5], job.attributes["user"], job.partition, job.qos) for job in trace.jobs] == [
+        ("101", (0.0, 4, 86_400.0, 600.0), "ann", "big", "high"),
+        ("102_4", (60.0, 2, 93_601.0, 93_601.0), "bob", "big", ""),
+    ]
+    assert (trace.waiting_time.tolist(), trace.place.tolist()) == ([60.0, 60.0], [2, 4])
+    assert {reason.name: trace.report.places[reason] for reason in trace.report.counts} == {
+        "PARTIAL_EXECUTION": [3], "UNKNOWN_RUN_TIME": [5, 6], "UNKNOWN_CORES": [7], "ASSUMED_REQUESTED_TIME": [4],
+    }  # fmt: skip
+    assert (trace.report.rows, trace.report.dropped, trace.report.unread) == (6, 4, ())
+
+
+def test_slurm_simulators(put: Callable[..., Path]) -> None:
+    text = (
+        ",sim_job_id,sim_submit,sim_wclimit,sim_duration,sim_tasks,sim_cpus_per_task,sim_username\n"
+        "0,1001,2017-01-01 00:02:15,2,90,3,4,ann\n"
+    )
+    trace = job_table.read(put(text, "sim.csv"), shift=True)
+    assert [job[:5] for job in trace.jobs] == [(1001, 0.0, 12, 120.0, 90.0)] and trace.report.unread == ()
+
+
+def test_comments_unknown_cells_wide_digits_and_large_ids(put: Callable[..., Path]) -> None:
+    text = "# made by hand\nid,subtime,res,walltime,run_time\n9007199254740993,0,1,NULL,5\n3,1,1,\\N,6\n"
+    trace = job_table.read(put(text, "log.csv"))
+    assert [job[:5] for job in trace.jobs] == [(2**53 + 1, 0, 1, 5, 5), (3, 1, 1, 6, 6)]
+    assert trace.place.tolist() == [3, 4]
+    path = put("subtime,res,run_time\n0,\uff11,5\n", "wide.csv")
+    assert refusal(lambda: job_table.read(path)) == (
+        f"{path}: line 2: res: got '\uff11', expected an integer of at most 1e+15"
+    )
+
+
+def test_strict(put: Callable[..., Path]) -> None:
+    path = put(SACCT, "sacct.csv")
+    assert refusal(lambda: job_table.read(path, strict=True)).startswith(f"{path}: line 3: part of a job that has its")
+    table = {"submission_time": [0.0, 1.0], "cores": [1, 2], "requested_time": [9.0, 9.0], "run_time": [5.0, 5.0]}
+    assert len(job_table.jobs_from(table, strict=True, max_cores=1)) == 1, "the caller asked for this"

@@ -573,3 +573,41 @@ def test_fields_that_are_not_read_are_named_if_rows_differ_there(tmp_path: Path)
     assert swf.read(path, max_jobs=1).report.headline().startswith("1 rows: 1 jobs, 0 dropped")
     path.write_text(rows[0])
     assert swf.read(path).report.headline() == "1 rows: 1 jobs, 0 dropped"
+
+
+def test_the_line_that_states_the_cores(log: Callable[..., Path]) -> None:
+    header = "; Version: 2.2\n\n;      MaxProcs: 4,096 (8 interactive)\n; MaxProcs: 5\n"
+    trace = swf.read(log(row(), header=header))
+    assert (trace.num_cores, trace.header.cores_stated) == (4_096, "MaxProcs: 4,096 (8 interactive) on line 3")
+    assert swf.read(log(row(), header="; MaxProcs: 4.096\n")).header.cores_stated == "MaxProcs: 4.096 on line 1"
+    assert swf.read(log(row(), header="; Note: x\n")).header.cores_stated == ""
+
+
+def test_a_row_that_depends_on_itself(log: Callable[..., Path]) -> None:
+    path = log(row(f17=1, f18=5), row(2, f17=1, f18=5), header="; MaxProcs: 4\n")
+    trace = swf.read(path, dependencies=True)
+    assert [job.after and job.after.jobs for job in trace.jobs] == [None, (1,)]
+    assert trace.report.places[Reason.SELF_DEPENDENCY] == [2]
+
+
+def test_ids_up_to_those_of_jobs(log: Callable[..., Path], tmp_path: Path) -> None:
+    """Integers beyond 2^53 are not read by floats."""
+    largest = 2**63 - 1
+
+    def identified(number: int, before: int) -> str:
+        return " ".join([str(number), *row().split()[1:16], str(before), "-1"])
+
+    path = log(identified(2**53 + 1, -1), identified(largest, 2**53 + 1), header="")
+    trace = swf.read(path, dependencies=True)
+    assert trace.jobs["job_id"].tolist() == [2**53 + 1, largest] and trace.jobs[1].after == Dependency((2**53 + 1,))
+    copy = tmp_path / "copy.swf"
+    swf.write(copy, trace.jobs)
+    assert swf.read(copy, dependencies=True).jobs == trace.jobs
+    assert "field 1 (job number): got '9223372036854775808', expected a number" in refusal(
+        lambda: swf.read(log(identified(largest + 1, -1)))
+    )
+
+
+def test_strict_streams_refuse_the_first_repair(log: Callable[..., Path]) -> None:
+    path = log(row(f8=2, f9=10), row(2, -1, f8=2, f9=10))
+    assert "submit time negative or unknown (dropped, 1 times)" in refusal(lambda: list(swf.stream(path, strict=True)))

@@ -12,7 +12,7 @@ from desim.exceptions import InvalidConfiguration
 
 __all__ = ["cells_of", "found_columns", "is_missing", "number", "several", "values_of"]
 
-_MISSING = ("", "NA", "NaN", "nan", "null", "None", "<NA>")
+_MISSING = ("", "NA", "NaN", "nan", "null", "None", "<NA>", "NULL", "\\N")
 
 
 def cells_of(column: Any) -> list[Any]:

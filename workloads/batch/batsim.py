@@ -26,7 +26,7 @@ from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, ids_of, select
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.files import Pathish, plain_number, write_lines
-from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
+from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr
 
 __all__ = ["read", "write"]
 
@@ -67,6 +67,8 @@ def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options:
     jobs = listed(str(path), document, "jobs", dict)
     profiles = object_of(str(path), document, "profiles")
     rows = [_numbers(f"{path}: jobs[{at}]", job, profiles, drop_unknown) for at, job in enumerate(jobs)]
+    if has(document, "nb_res"):
+        number(str(path), document, "nb_res", least=1, whole=True)
     report = TraceReport(unit="position")
     columns = Columns.of_list(
         ids_of([job["id"] for job in jobs]), list(np.array(rows, dtype=np.float64).reshape(-1, 5).T)
@@ -111,7 +113,7 @@ def _run_time(where: str, name: Any, profiles: Entries, drop_unknown: bool, oute
         return -1.0
     raise WorkloadError(
         f"{here}: got type {short_repr(kind)}, whose run time is unknown, expected a delay or a sequence of delays "
-        "('delay', 'composed'); try unknown_profile='drop' in Python"
+        "('delay', 'composed'); try unknown_profile='drop', or --unknown-profile drop"
     )
 
 

@@ -1,15 +1,18 @@
 """Job tables: data frames, mappings of columns, structured arrays, Parquet files and CSV files.
 
 A table has one row per job. Its columns have the names of a result's job table, of Batsim, of the fields of a job, or
-of Slurm's accounting, as ``sacct -P`` prints it:
+of Slurm's accounting, as ``sacct -P`` prints it, or of Slurm's simulators:
 
 ==================  =============================================================================================
-``job_id``          ``id``, ``JobID``: integers, or texts; if missing, rows are numbered from 0
-submission time     ``submission_time``, ``subtime``, ``Submit``
-cores               ``requested_number_of_resources``, ``requested_cores``, ``res``, ``cores``, ``AllocCPUS``
-requested time      ``requested_time``, ``walltime``, ``Timelimit``; if missing, the run time
-run time            ``run_time``, ``execution_time``, ``runtime``, ``Elapsed``
-user                ``user_id``, ``user``, ``User``; if missing, -1; names are numbered in order of appearance
+``job_id``          ``id``, ``JobID``, ``JobIDRaw``, ``sim_job_id``: integers, or texts; if missing, rows are numbered
+submission time     ``submission_time``, ``subtime``, ``Submit``, ``sim_submit_ts``, ``sim_submit``
+cores               ``requested_number_of_resources``, ``requested_cores``, ``res``, ``cores``, ``AllocCPUS``,
+                    ``NCPUS``, ``ReqCPUS``, ``sim_tasks`` (times ``sim_cpus_per_task``)
+requested time      ``requested_time``, ``walltime``, ``Timelimit``; in minutes ``TimelimitRaw``, ``sim_wclimit``;
+                    if missing, the run time
+run time            ``run_time``, ``execution_time``, ``runtime``, ``Elapsed``, ``ElapsedRaw``, ``sim_duration``
+user                ``user_id``, ``user``, ``User``, ``sim_username``; if missing, -1; names are numbered in order of
+                    appearance
 recorded wait       ``waiting_time``, or else ``starting_time`` or ``Start`` minus the submission time
 ==================  =============================================================================================
 
@@ -20,8 +23,9 @@ ISO 8601: they become seconds since 1970, in UTC unless they state a time zone; 
 without a value is unknown. Queues, partitions, job dependencies and sizes have the columns of
 :mod:`desim.workloads.batch.site_columns`. With ``requests=True``, the columns of :mod:`desim.workloads.batch.requests`
 are read as well: the requests of jobs for nodes. Rows are repaired and counted by the same rules as those of a Standard
-Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the machine, if they are
-known.
+Workload Format log. In Slurm's accounting (``JobID``), the rows of steps, such as ``12.batch``, are dropped, and jobs
+that have not ended have no run time. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the
+machine, if they are known.
 """
 
 from __future__ import annotations
@@ -43,12 +47,12 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import TAKEN, Job
 from desim.problems.batch.tables import JOBS
 from desim.problems.batch.workload import text_ids
-from desim.reading import read_parquet
+from desim.reading import read_parquet, suffix_of
 from desim.workloads.batch._cells import cells_of, found_columns, values_of
 from desim.workloads.batch.requests import RequestColumns
 from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, ids_of, select
 from desim.workloads.batch.site_columns import SiteColumns, named_users
-from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
 from desim.workloads.catalogue import located
 from desim.workloads.files import Pathish, plain_number, read_text, write_lines, writing
 from desim.workloads.json_fields import LARGEST, short_repr
@@ -57,27 +61,43 @@ __all__ = ["TableLike", "TableReport", "jobs_from", "read", "write"]
 
 #: Possible names of a column by content; the first name is used for writing.
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    "job_id": ("job_id", "id", "JobID"),
-    "submission_time": ("submission_time", "subtime", "Submit"),
-    "requested_cores": ("requested_number_of_resources", "requested_cores", "res", "cores", "AllocCPUS"),
-    "requested_time": ("requested_time", "walltime", "Timelimit"),
-    "run_time": ("run_time", "execution_time", "runtime", "Elapsed"),
-    "user_id": ("user_id", "user", "User"),
+    "job_id": ("job_id", "id", "JobID", "JobIDRaw", "sim_job_id"),
+    "submission_time": ("submission_time", "subtime", "Submit", "sim_submit_ts", "sim_submit"),
+    "requested_cores": (
+        "requested_number_of_resources",
+        "requested_cores",
+        "res",
+        "cores",
+        "AllocCPUS",
+        "NCPUS",
+        "ReqCPUS",
+        "sim_tasks",
+    ),
+    "requested_time": ("requested_time", "walltime", "Timelimit", "TimelimitRaw", "sim_wclimit"),
+    "run_time": ("run_time", "execution_time", "runtime", "Elapsed", "ElapsedRaw", "sim_duration"),
+    "user_id": ("user_id", "user", "User", "sim_username"),
     "waiting_time": ("waiting_time",),
     "starting_time": ("starting_time", "Start"),
 }
+#: Columns in minutes.
+_MINUTES = ("TimelimitRaw", "sim_wclimit")
+#: Columns of ids in Slurm's accounting, which has rows of steps, such as 12.batch and 12.0, and states of jobs.
+_SLURM = ("JobID", "JobIDRaw")
+_UNFINISHED = ("PENDING", "RUNNING", "REQUEUED", "RESIZING", "SUSPENDED", "PD", "R", "RQ", "RS", "S")
 _NEEDED = ("submission_time", "requested_cores", "run_time")
 _DURATION = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d(?:\.\d+)?)")
 #: Times that may be dates.
 _INSTANTS = ("submission_time", "starting_time")
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
 _WHOLE = ("job_id", "requested_cores", "user_id")
 #: Names of the written columns, in the order of the fields of a job.
 _WRITTEN = [names[0] for what, names in _NAMES.items() if what in Job._fields]
 #: Columns with outcomes of jobs, which are not read and not reported.
 _OUTCOMES = {column.name for column in JOBS.columns} | {
-    "workload_name", "profile", "final_state", "consumed_energy", "metadata"
+    "workload_name", "profile", "final_state", "consumed_energy", "metadata", "purpose", "State", "End",
+    "sim_cpus_per_task",
 }  # fmt: skip
-_MISSING = ("", "NA", "NaN", "nan", "null", "None", "UNLIMITED", "Partition_Limit", "Unknown")
+_MISSING = ("", "NA", "NaN", "nan", "null", "None", "UNLIMITED", "Partition_Limit", "Unknown", "INVALID", "NULL", "\\N")
 
 
 @runtime_checkable
@@ -276,7 +296,7 @@ def _quoted(text: str) -> str:
 
 
 def _is_text(source: str) -> bool:
-    return source.lower().removesuffix(".gz").endswith(".csv")
+    return suffix_of(source) == ".csv"
 
 
 def _columns_of(table: Any) -> dict[str, Any]:
@@ -301,6 +321,9 @@ def _read_parquet(source: str) -> _Table:
 def _read_text(source: str) -> _Table:
     """Read the cells of a CSV file as text, by column, with the number of the last line of each row."""
     text = read_text(source)
+    skipped = 0  # comment lines above the names
+    while text.startswith("#"):
+        skipped, text = skipped + 1, text.partition("\n")[2]
     first = text.partition("\n")[0]
     separator = max(",;\t|", key=first.count)
     reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
@@ -310,16 +333,19 @@ def _read_text(source: str) -> _Table:
         for row in reader:
             if row:
                 if len(row) != len(names):
+                    where = f"{source}: line {skipped + reader.line_num}"
                     raise WorkloadError(
-                        f"{source}: line {reader.line_num}: got {len(row)} cells, expected {len(names)} as in line 1"
+                        f"{where}: got {len(row)} cells, expected {len(names)} as in line {skipped + 1}"
                     )
-                places.append(reader.line_num)
+                places.append(skipped + reader.line_num)
                 rows.append(row)
     except csv.Error as error:
-        raise WorkloadError(f"{source}: line {reader.line_num}: {error}") from error
+        raise WorkloadError(f"{source}: line {skipped + reader.line_num}: {error}") from error
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
-        raise WorkloadError(f"{source}: line 1: got two columns {short_repr(twice)}, expected distinct names")
+        raise WorkloadError(
+            f"{source}: line {skipped + 1}: got two columns {short_repr(twice)}, expected distinct names"
+        )
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return _Table(source, dict(zip(names, cells, strict=True)), "line", np.array(places, dtype=np.int64))
 
@@ -345,7 +371,10 @@ def _trace(
             )
     used = {*found.values(), *own.values(), *attributes}
     unread = tuple(name for name in table.columns if name not in used and name not in _OUTCOMES)
-    report = TableReport(unit=table.unit, unread=unread)
+    report = TableReport(unit=table.unit, unread=tuple(filter(None, unread)))  # an index may have no name
+    table = _without_other_rows(table, found, report)
+    of_site = replace(of_site, columns=table.columns)
+    of_nodes = None if of_nodes is None else replace(of_nodes, columns=table.columns)
     count = len(table.columns[found["run_time"]])
     uneven = next((name for name in sorted(used) if len(table.columns[name]) != count), None)
     if uneven is not None:
@@ -362,6 +391,7 @@ def _trace(
         job_id = _identities(table, found["job_id"])
     users = named_users(cells_of(table.columns[found["user_id"]])) if "user_id" in found else None
     known = [numbers(what) for what in ("submission_time", "requested_cores", "requested_time", "run_time")]
+    known[1], known[3] = _as_slurm_means(table, found, known[1], known[3])
     known.append(numbers("user_id") if users is None else np.array(users[0], np.float64))
     if of_nodes is not None:
         asked, known[1] = of_nodes.requests(
@@ -386,6 +416,42 @@ def _trace(
     return of_site.applied(table.source, trace, places, ids, table.where, requests=asked_for, attributes=further)
 
 
+def _without_other_rows(table: _Table, found: Mapping[str, str], report: TableReport) -> _Table:
+    """Return a table without the steps of Slurm's accounting, and without Batsim's reservations."""
+    if found.get("job_id") in _SLURM:
+        steps = ["." in str(cell) for cell in cells_of(table.columns[found["job_id"]])]
+        table = _without(table, steps, TraceReason.PARTIAL_EXECUTION, report)
+    if "purpose" in table.columns:
+        others = [str(cell).strip().lower() == "reservation" for cell in cells_of(table.columns["purpose"])]
+        table = _without(table, others, TraceReason.RESERVATION, report)
+    return table
+
+
+def _as_slurm_means(table: _Table, found: Mapping[str, str], cores: Floats, ran: Floats) -> tuple[Floats, Floats]:
+    """Return cores and run times: tasks can have several cores, and what has not ended has no run time."""
+    if found["requested_cores"] == "sim_tasks" and "sim_cpus_per_task" in table.columns:
+        cores = cores * _numbers(table, "requested_cores", "sim_cpus_per_task")[0]
+    if found.get("job_id") in _SLURM and "State" in table.columns:
+        states = [str(cell).split(" ")[0] for cell in cells_of(table.columns["State"])]
+        ran = np.where(np.isin(states, _UNFINISHED), -1.0, ran)  # theirs is the time until now
+    return cores, ran
+
+
+def _without(table: _Table, dropped: Sequence[bool], reason: TraceReason, report: TableReport) -> _Table:
+    """Return a table without the rows that are no jobs, which are counted."""
+    if not any(dropped):
+        return table
+    places = np.arange(len(dropped)) if table.places is None else table.places
+    kept = ~np.array(dropped, np.bool_)
+    report.add(reason, places[~kept].tolist())
+    report.rows += sum(dropped)
+    rows = np.flatnonzero(kept).tolist()
+    columns = {name: cells_of(column) for name, column in table.columns.items()}
+    return replace(
+        table, columns={name: [cells[row] for row in rows] for name, cells in columns.items()}, places=places[kept]
+    )
+
+
 def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:
     """Return the names of the columns by content."""
     for what, name in names.items():
@@ -396,7 +462,9 @@ def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:
     found = found_columns(table.columns, names, _NAMES)
     missing = [" or ".join(_NAMES[what]) for what in _NEEDED if what not in found]
     if missing:
-        raise WorkloadError(f"{table.source}: is not a job table: has no column {', no column '.join(missing)}")
+        raise WorkloadError(
+            f"{table.source}: is not a job table: has no column {', no column '.join(missing)}; try --columns"
+        )
     return found
 
 
@@ -410,6 +478,8 @@ def _identities(table: _Table, name: str) -> NDArray[Any]:
             if not isinstance(item, str | int) or item in _MISSING:
                 raise WorkloadError(f"{table.where(row)}: {name}: got {item!r}, expected an integer or a string")
         return ids_of([str(item).strip() for item in items])
+    if all(_INTEGER.fullmatch(str(item)) and abs(int(item)) < 1 << 63 for item in items):
+        return np.array(list(map(int, items)), np.int64)  # not by floats, which are not exact beyond 2^53
     return _numbers(table, "job_id", name)[0].astype(np.int64)
 
 
@@ -427,7 +497,8 @@ def _waits(table: _Table, found: Mapping[str, str]) -> Floats:
     if len({dates.any() for values, dates in known.values() if (dates | (values != -1)).any()}) > 1:
         dated, other = (found[what] for what in sorted(_INSTANTS, key=lambda what: not known[what][1].any()))
         raise WorkloadError(f"{table.source}: got dates in {dated} and numbers in {other}, expected the same in both")
-    return known["starting_time"][0] - known["submission_time"][0]
+    start = known["starting_time"][0]
+    return np.where(start == -1, -1.0, start - known["submission_time"][0])
 
 
 def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bool_]]:
@@ -448,7 +519,7 @@ def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bo
         at = int(np.argmax(wrong))
         item = " ".join(repr(_item(column, at)).split())
         raise WorkloadError(f"{table.where(at)}: {name}: got {item}, expected {wanted}")
-    return values, dates
+    return (np.where(values > 0, 60.0 * values, values) if name in _MINUTES else values), dates
 
 
 def _values(column: Any, *, may_be_dates: bool, may_be_durations: bool) -> tuple[Floats, NDArray[np.bool_]]:
@@ -470,7 +541,8 @@ def _values(column: Any, *, may_be_dates: bool, may_be_durations: bool) -> tuple
 
 def _number(item: Any) -> float:
     """Return a cell as a number, nan if it is not one."""
-    if isinstance(item, bool | np.bool_) or (isinstance(item, str) and "_" in item):  # float() would accept these
+    if isinstance(item, bool | np.bool_) or (isinstance(item, str) and ("_" in item or not item.isascii())):
+        # float() would accept these
         return math.nan
     try:
         if isinstance(item, timedelta):

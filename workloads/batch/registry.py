@@ -16,6 +16,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node, Workload
 from desim.problems.batch.nodes import NodeTable
 from desim.problems.batch.parts import has_dependencies
+from desim.reading import suffix_of
 from desim.workloads.batch import batsim, cerit, closed_loop, job_table, lublin, node_file, philly, swf
 from desim.workloads.batch import moldable as molding
 from desim.workloads.batch.closed_loop import SESSION_GAP
@@ -123,6 +124,12 @@ class LoadedWorkload:
     def report(self) -> TraceReport | None:
         """Repair report of the file (of the latest iteration for a stream); None for a generated workload."""
         return self.trace.report if self.trace is not None else None
+
+    @property
+    def cores_stated(self) -> str:
+        """The entry of the file that states the cores of the machine, if they are taken from there; otherwise empty."""
+        header = None if self.trace is None or self.nodes else self.trace.header
+        return "" if header is None or header.num_cores != self.num_cores else header.cores_stated
 
 
 @dataclass(frozen=True)
@@ -552,5 +559,4 @@ def write(
 
 def _suffix(path: Pathish) -> str:
     """Return the suffix of the format, without that of compression, which Parquet does not have."""
-    name = Path(path).name.lower()
-    return "" if name.endswith(".parquet.gz") else Path(name.removesuffix(".gz")).suffix
+    return "" if Path(path).name.lower().endswith(".parquet.gz") else suffix_of(path)

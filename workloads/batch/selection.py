@@ -232,8 +232,7 @@ def check_writable(job: Job) -> None:
         raise WorkloadError(
             f"job {job.job_id}: requested_time: got 0, expected a number > 0; workload files read 0 as unknown"
         )
-    numbers: tuple[Any, ...] = job[1:6] if isinstance(job.job_id, str) else job[:6]
-    if max(map(abs, numbers)) > LARGEST:
+    if max(map(abs, job[1:6])) > LARGEST:
         raise WorkloadError(f"job {job.job_id}: got {job[:6]}, expected numbers from -1e15 to 1e15")
 
 

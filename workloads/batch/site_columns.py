@@ -53,7 +53,8 @@ class SiteColumns:
     @classmethod
     def of(cls, columns: Mapping[str, Any], names: Mapping[str, str], *, on_nodes: bool) -> Self:
         """Return the columns read here, found by the caller's names or by their default names."""
-        known = {name: (name,) for name in (*_GROUPS, "after", "think_time", "sizes")}
+        slurm = {"partition": ("partition", "Partition", "sim_partition"), "qos": ("qos", "QOS", "sim_qosname")}
+        known = slurm | {name: (name,) for name in ("queue", "after", "think_time", "sizes")}
         return cls(columns, found_columns(columns, names, known, _RUN_TIME if on_nodes else ""))
 
     def applied(

@@ -59,6 +59,8 @@ _FIELDS = (
 # fmt: on
 #: Positions of the fields that hold counts or ids and must therefore be integers.
 _WHOLE = (0, 4, 7, 10, 11, 12, 13, 14, 15, 16)
+#: Positions of ids, which may be as large as those of jobs.
+_IDS = (0, 16)
 _STATUS, _PRECEDING, _THINK_TIME = 10, 16, 17
 #: Positions of unused fields: average CPU time, used and requested memory, group, executable.
 _UNREAD = (5, 6, 9, 12, 13)
@@ -259,7 +261,8 @@ def _dependencies(path: Pathish, trace: Trace) -> list[tuple[tuple[int], float] 
         int, int
     ] = {}  # first line of each number, not counting those of partial executions that were dropped
     links: dict[int, tuple[int, float]] = {}
-    row_of = {line: row for row, line in enumerate(trace.place.tolist())}
+    lines_of = trace.place.tolist()
+    row_of = {line: row for row, line in enumerate(lines_of)}
     for lines, values in _read_values(path, TraceReport()):
         is_part = np.isin(values[_STATUS], PARTS).tolist()
         numbers, preceding = (values[at].astype(np.int64).tolist() for at in (0, _PRECEDING))
@@ -272,7 +275,10 @@ def _dependencies(path: Pathish, trace: Trace) -> list[tuple[tuple[int], float] 
                 links[row_of[line]] = before, max(think_time, 0.0)
     found: list[tuple[tuple[int], float] | None] = [None] * len(trace)
     for row, (before, think_time) in links.items():
-        if (other := row_of.get(line_of.get(before, -1))) is not None:
+        other = row_of.get(line_of.get(before, -1))
+        if other == row:
+            trace.report.add(TraceReason.SELF_DEPENDENCY, [lines_of[row]])
+        elif other is not None:
             found[row] = (other,), think_time
     return found
 
@@ -356,19 +362,21 @@ def _read_header(path: Pathish) -> TraceHeader:
     """Read the comment lines before the first row."""
     source = os.fspath(path)
     header: list[str] = []
+    numbers: list[int] = []
     for first, block in line_blocks(path, chunks(path)):
         if not block.strip():
             continue
         for number, line in enumerate(block.split(b"\n"), first):
             text = line.strip()
             if text and not text.startswith(b";"):
-                return TraceHeader.parse(header)
+                return TraceHeader.parse(header, numbers)
             if text:
                 _check_comment(source, number, line)
                 header.append(_decode(text))
+                numbers.append(number)
                 if len(header) > _MOST_HEADER_LINES:
                     raise WorkloadError(f"{source}: line {number}: more than {_MOST_HEADER_LINES:,} header lines")
-    return TraceHeader.parse(header)
+    return TraceHeader.parse(header, numbers)
 
 
 def _read_columns(path: Pathish, report: SWFReport, limit: Limits) -> Iterator[Columns]:
@@ -444,9 +452,12 @@ def _convert(rows: list[list[bytes]]) -> list[Floats] | None:
             # Most fields repeat a few values: convert each value once
             known = {token: float(token) for token in dict.fromkeys(field)}
             values.append(np.fromiter(map(known.__getitem__, field), dtype=np.float64, count=len(field)))
-    except ValueError:
+        for at in _IDS:
+            if np.abs(values[at]).max() > LARGEST:  # these are exact only as integers
+                values[at] = np.array(list(map(int, fields[at])), dtype=np.int64)
+    except (ValueError, OverflowError):
         return None
-    if max(np.abs(column).max() for column in values) > LARGEST:
+    if max(np.abs(column).max() for at, column in enumerate(values) if at not in _IDS) > LARGEST:
         return None
     return None if any((values[at] % 1).any() for at in _WHOLE) else values
 
@@ -506,6 +517,8 @@ def _complain_of_row(source: str, number: int, row: list[bytes]) -> None:
         field = f"{where}: field {at + 1} ({_FIELDS[at]}): got {short_repr(token.decode())}"
         if not _NUMBER.fullmatch(token):
             raise WorkloadError(f"{field}, expected a number")
+        if at in _IDS and re.fullmatch(rb"[+-]?\d+", token) and abs(int(token)) < 1 << 63:
+            continue
         if abs(float(token)) > LARGEST:
             raise WorkloadError(f"{field}, expected a number from -1e15 to 1e15")
         if at in _WHOLE and float(token) % 1:

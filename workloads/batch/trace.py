@@ -50,19 +50,24 @@ class TraceHeader:
         Named entries, such as ``MaxProcs`` or ``UnixStartTime`` of a Standard Workload Format
         log, or ``nb_res`` of a Batsim workload. Repeated entries (``Note``, ``Queue``) and
         continued lines are joined by line feeds.
+    places : mapping of str to int
+        Number of the line of each entry, of its first one if it is repeated.
     """
 
     lines: tuple[str, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def parse(cls, lines: Sequence[str]) -> TraceHeader:
+    def parse(cls, lines: Sequence[str], numbers: Sequence[int] | None = None) -> TraceHeader:
         """Return the header in the comment lines of a Standard Workload Format file.
 
         Parameters
         ----------
         lines : sequence of str
             Comment lines, each with its leading ``;``.
+        numbers : sequence of int, optional
+            Their numbers in the file. Default: from 1.
 
         Returns
         -------
@@ -70,17 +75,19 @@ class TraceHeader:
             Header with the lines and the entries found in them.
         """
         fields: dict[str, list[str]] = {}
+        places: dict[str, int] = {}
         key = ""
-        for line in lines:
+        for number, line in zip(numbers or range(1, len(lines) + 1), lines, strict=True):
             entry = _ENTRY.match(line)
             if entry and (len(entry[1]) <= _MOST_BLANKS or entry[2] in _KNOWN):
                 key = entry[2]
                 fields.setdefault(key, []).append(entry[3].strip())
+                places.setdefault(key, number)
             elif (text := line.lstrip(";").strip()) and key:
                 fields[key].append(text)
             else:
                 key = ""
-        return cls(tuple(lines), {key: "\n".join(values) for key, values in fields.items()})
+        return cls(tuple(lines), {key: "\n".join(values) for key, values in fields.items()}, places)
 
     def number(self, key: str) -> int | None:
         """Return the integer at the beginning of an entry, or None if it is missing or ambiguous.
@@ -101,17 +108,34 @@ class TraceHeader:
     @property
     def num_cores(self) -> int | None:
         """Cores of the machine: ``MaxProcs``, else ``MaxNodes``, else ``nb_res``; None if unknown or ambiguous."""
+        key = self._key_of_cores()
+        return self.number(key) if key else None
+
+    @property
+    def cores_stated(self) -> str:
+        """The entry that states the cores of the machine, such as ``MaxProcs: 4,096 on line 3``; empty if none does."""
+        key = self._key_of_cores()
+        if not key:
+            return ""
+        line = f" on line {self.places[key]}" if key in self.places else ""
+        return f"{key}: {self.fields[key].partition(chr(10))[0]}{line}"
+
+    def _key_of_cores(self) -> str:
         for key in ("MaxProcs", "MaxNodes", "nb_res"):
             number = self.number(key)
             if number or (number is None and self.fields.get(key, "")[:1].isdigit()):
-                return number
-        return None
+                return key
+        return ""
 
 
 class TraceReason(ListedReason):
     """Reason why a reader dropped or changed a row, or noted something about it."""
 
-    PARTIAL_EXECUTION = ("dropped", "status 2, 3 or 4: part of a job that has its own row")
+    PARTIAL_EXECUTION = (
+        "dropped",
+        "part of a job that has its own row: status 2, 3 or 4, or a step in Slurm's accounting",
+    )
+    RESERVATION = ("dropped", "a reservation, not a job: read by --reservations")
     CANCELLED = ("dropped", "status 5 without run time or cores: cancelled before it ran")
     NEGATIVE_SUBMIT = ("dropped", "submit time negative or unknown")
     UNKNOWN_CORES = ("dropped", "neither requested nor allocated processors known")
@@ -126,6 +150,7 @@ class TraceReason(ListedReason):
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
     UNEQUAL_PARTS = ("changed", "nodes with different numbers of CPUs requested: replaced by tasks of one CPU")
+    SELF_DEPENDENCY = ("changed", "depends on itself: read without the dependency")
     DEPENDENCY = ("ignored", "depends on another job: read only with dependencies=True, or --dependencies keep")
     EXTRA_FIELDS = ("ignored", "more fields than the format's 18: further fields not read")
     IGNORED_PROPERTIES = (

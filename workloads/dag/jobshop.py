@@ -1,9 +1,10 @@
 """Job shops: jobs whose operations run one after the other, each on one given machine.
 
 In the standard format, a line holds the numbers of jobs and machines. A line per job follows, with the machine
-(numbered from 0) and the duration of each operation, in their order. Blank lines and lines that begin with # are
-ignored. A JSON file holds ``machines_matrix`` and ``duration_matrix``, with a row per job, or several such instances by
-name.
+(numbered from 0) and the duration of each operation, in their order. In Taillard's format, a matrix of durations
+follows, and then one of machines, numbered from 1, each with a row per job. Blank lines and lines that begin with # or
+a letter are ignored. A JSON file holds ``machines_matrix`` and ``duration_matrix``, with a row per job, or several such
+instances by name.
 
 An operation becomes a node, which only the executor of its machine may run. Its work is its duration, and all executors
 have speed 1.
@@ -120,22 +121,30 @@ def read(path: Pathish, instance: str | None = None) -> Shop:
 
 
 def _standard(source: str, path: Pathish) -> tuple[list[list[int]], list[list[float]]]:
-    rows: list[list[float]] = []
+    rows: list[tuple[int, list[float]]] = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
+        text = line.strip()
+        if not text or text.startswith("#") or text[0].isalpha():
             continue
         try:
-            rows.append([float(cell) for cell in line.split()])
+            rows.append((number, [float(cell) for cell in text.split()]))
         except ValueError:
-            raise WorkloadError(f"{source}: line {number}: got {line.strip()!r}, expected numbers") from None
-        row = rows[-1]
-        if len(rows) == 1 and len(row) != 2:
-            raise WorkloadError(f"{source}: line {number}: got {len(row)} numbers, expected those of jobs and machines")
-        if len(rows) > 1 and (len(row) % 2 or not all(0 <= cell < rows[0][1] and cell % 1 == 0 for cell in row[::2])):
+            raise WorkloadError(f"{source}: line {number}: got {text!r}, expected numbers") from None
+    if not rows or len(rows[0][1]) not in (2, 6):  # of Taillard's files, also those of seeds and bounds
+        number, row = rows[0] if rows else (1, [])
+        raise WorkloadError(f"{source}: line {number}: got {len(row)} numbers, expected those of jobs and machines")
+    jobs, machines = rows.pop(0)[1][:2]
+    if len(rows) == 2 * jobs and all(len(row) == machines for _, row in rows):
+        for number, row in rows[int(jobs) :]:
+            if sorted(row) != list(range(1, len(row) + 1)):
+                raise WorkloadError(f"{source}: line {number}: expected each machine from 1 to {len(row)} once")
+        return [[int(cell) - 1 for cell in row] for _, row in rows[int(jobs) :]], [row for _, row in rows[: int(jobs)]]
+    for number, row in rows:
+        if len(row) % 2 or not all(0 <= cell < machines and cell % 1 == 0 for cell in row[::2]):
             raise WorkloadError(
-                f"{source}: line {number}: got {line.strip()!r}, expected pairs of a machine from 0 to "
-                f"{rows[0][1] - 1:g} and a duration"
+                f"{source}: line {number}: got {' '.join(f'{cell:g}' for cell in row)!r}, expected pairs of a machine "
+                f"from 0 to {machines - 1:g} and a duration"
             )
-    if not rows or len(rows) - 1 != rows[0][0]:
-        raise WorkloadError(f"{source}: got {max(len(rows) - 1, 0)} jobs, expected as many as the first line says")
-    return [[int(cell) for cell in row[::2]] for row in rows[1:]], [row[1::2] for row in rows[1:]]
+    if len(rows) != jobs:
+        raise WorkloadError(f"{source}: got {len(rows)} jobs, expected as many as the first line says")
+    return [[int(cell) for cell in row[::2]] for _, row in rows], [row[1::2] for _, row in rows]

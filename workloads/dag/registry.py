@@ -16,8 +16,9 @@ from desim.checks import MOST_ITEMS, check_choice, check_float, check_int, did_y
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
+from desim.reading import suffix_of
 from desim.workloads.catalogue import entries, located
-from desim.workloads.dag import dax, jobshop, pegasus, submissions, tpch, wfformat
+from desim.workloads.dag import dax, jobshop, pegasus, stg, submissions, tpch, wfformat
 from desim.workloads.dag.executors import heterogeneous
 from desim.workloads.dag.random_dags import generate, with_ccr
 from desim.workloads.dag.wfformat import WorkflowReport
@@ -32,6 +33,7 @@ _READERS: Mapping[str, Callable[..., Job]] = {
     ".xml": dax.read,
     ".yml": pegasus.read,
     ".yaml": pegasus.read,
+    ".stg": stg.read,
 }
 _JOB_SHOP = ".jsp"
 #: Mean interval in seconds and number of executors in LACHESIS' continuous mode; our default has the same load.
@@ -51,7 +53,8 @@ def descriptions() -> dict[str, str]:
         "NAME": "Public workflow that `desim fetch NAME` has downloaded; `desim list workloads` shows them.",
         "FILE.json, FILE.json.gz": "Recorded workflow in the WfFormat of WfCommons; separate several by commas.",
         "FILE.dax, FILE.xml, FILE.yml": "Abstract workflow of Pegasus; separate several by commas.",
-        "FILE.jsp": "Job shop in the standard format, with an executor for each machine.",
+        "FILE.stg": "Task graph of the Standard Task Graph set.",
+        "FILE.jsp": "Job shop in the standard format or Taillard's, with an executor for each machine.",
     }
 
 
@@ -281,7 +284,7 @@ def read_all(path: Pathish, **options: Any) -> list[Job]:
 
 
 def _suffix(path: Pathish) -> str:
-    return Path(str(os.fspath(located(path))).removesuffix(".gz")).suffix
+    return suffix_of(located(path))
 
 
 def executors_of(path: Pathish) -> Executors | None:

@@ -223,7 +223,10 @@ class BatchSystem(SeededProblemSpec):
             or options.workload.load_by == "thinning",
             steps=Steps("completion", "jobs", workload.num_jobs),
             until=math.inf if options.system.until is None else options.system.until,
-            facts={"cores": workload.num_cores} | ({"nodes": len(nodes)} if nodes else {}) | cited(known.trace),
+            facts={"cores": workload.num_cores}
+            | ({"cores_stated": stated} if (stated := getattr(workload, "cores_stated", "")) else {})
+            | ({"nodes": len(nodes)} if nodes else {})
+            | cited(known.trace),
             report=report,
             is_streamed=options.stream,
             decided=_decided(workload, options.site),
@@ -338,9 +341,16 @@ def load_workload(
         )
     if workload.num_cores is None:
         raise InvalidConfiguration(
-            f"cores: unknown, because {options.trace} does not state them as an integer; give --cores N"
+            f"cores: unknown, because {options.trace} does not state them as an integer{_ambiguous(workload)}; give "
+            "--cores N"
         )
     return workload
+
+
+def _ambiguous(workload: plugins.LoadedWorkload) -> str:
+    """Return the entry of the file that may mean a number of cores, for a message."""
+    stated = getattr(workload, "cores_stated", "")
+    return f" ({stated})" if stated else ""
 
 
 def _pairs(text: str) -> dict[str, str]:

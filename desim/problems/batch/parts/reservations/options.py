@@ -2,11 +2,13 @@
 
 An example is ``0:3600:16+86400:90000:256``. On nodes, reservations name nodes and possibly the users whose jobs may run
 there: ``0:3600:nodes=n1|n7``, ``9:99:nodes=all``, ``0:60:partition=gpu:users=3|4``. A file has ``start``, ``end`` and
-some of ``cores``, ``nodes``, ``partition`` and ``users``.
+some of ``cores``, ``nodes``, ``partition`` and ``users``. Batsim's table of jobs is read, too, if it has a column
+``purpose``: its rows with the value ``reservation`` reserve as many cores as they were allocated.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +17,8 @@ from tyro.conf import arg
 
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.reservations import AdvanceReservation
-from desim.problems.batch.parts.text import names_of, number_of, read_entries, whole
+from desim.problems.batch.parts.text import csv_entries, names_of, number_of, read_entries, whole
+from desim.reading import read_text
 
 if TYPE_CHECKING:
     from desim.plugins import LoadedWorkload
@@ -75,6 +78,8 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
     [Reservation(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
     """
     known = users or {}
+    if text.lower().endswith(".csv") and (found := _of_batsim(text, read_text(text))) is not None:
+        return found
 
     def reservation(where: str, entry: Mapping[str, Any]) -> AdvanceReservation:
         """Return the reservation of an entry."""
@@ -91,3 +96,31 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
     names = ("cores", "nodes", "partition", "users")
     expected = "START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several joined by +"
     return read_entries(text, "reservations", ("start", "end"), names, reservation, expected=expected, unnamed="cores")
+
+
+#: Columns of Batsim's table of jobs that tell the reservations.
+_OF_BATSIM = ("purpose", "starting_time", "finish_time", "allocated_resources")
+_INTERVALS = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?([ ,][0-9]{1,9}(-[0-9]{1,9})?)*")
+
+
+def _of_batsim(source: str, text: str) -> list[AdvanceReservation] | None:
+    """Return the reservations in Batsim's table of jobs, None if the text is another table."""
+    if not set(_OF_BATSIM) <= {name.strip() for name in text.partition("\n")[0].split(",")}:
+        return None
+    found = []
+    for where, row in csv_entries(source, text):
+        if row["purpose"].lower() != "reservation":
+            continue
+        start, end = (number_of(where, name, row[name]) for name in ("starting_time", "finish_time"))
+        cores = row["allocated_resources"]
+        if not _INTERVALS.fullmatch(cores):
+            raise WorkloadError(f"{where}: allocated_resources: got {cores!r}, expected numbers such as 0-3 5")
+        intervals = [part.partition("-") for part in cores.replace(",", " ").split()]
+        count = sum(int(last or first) - int(first) + 1 for first, _, last in intervals)
+        try:
+            found.append(AdvanceReservation(start, end, count))
+        except InvalidConfiguration as error:
+            raise WorkloadError(f"{where}: {error}") from error
+    if not found:
+        raise WorkloadError(f"{source}: got no row with the purpose reservation, expected at least one")
+    return found
