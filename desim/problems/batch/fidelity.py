@@ -242,9 +242,9 @@ def wait_metrics(log: Workload, *, warm_up: float = 0.0, cool_down: float = 0.0)
     Raises
     ------
     InvalidConfiguration
-        If no wait to compare with is known.
+        If no wait to compare with is known. In a window of a log the metrics are then NaN.
     """
-    if "waiting_time" not in log.columns or np.isnan(log["waiting_time"]).all():
+    if "waiting_time" not in log.columns or (log.window is None and np.isnan(log["waiting_time"]).all()):
         raise InvalidConfiguration("recorded waits: got no known wait, so there is nothing to compare with; try a log")
     times = log["submission_time"]
     begin, end = (times[0] + warm_up, None) if log.window is None else log.window.observed
