@@ -154,7 +154,7 @@ def create_agent(problem: str, name: str) -> Agent:
         raise
 
 
-def full_name(problem: str, name: str) -> str:
+def full_name(problem: str, name: str, agent: Agent | None = None) -> str:
     """Return the name under which an agent is recorded: ``easy`` is short for ``easy-fcfs``.
 
     Parameters
@@ -163,13 +163,15 @@ def full_name(problem: str, name: str) -> str:
         Name of the problem.
     name : str
         Name as for :func:`create_agent`.
+    agent : Agent, optional
+        What the name creates, if that is known.
 
     Returns
     -------
     str
         The agent's own name, which creates it as well; that of a user's own code is its reference.
     """
-    agent = create_agent(problem, name)
+    agent = create_agent(problem, name) if agent is None else agent
     offered = _modules(problem, "agents", needed=False)
     is_own = user_code.is_reference(name) and not any(_creates(one, name) for one in offered)
     return name if is_own else str(getattr(agent, "name", name))

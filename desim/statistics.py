@@ -20,6 +20,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problem import Better
 
 __all__ = [
+    "LEVEL",
     "Estimate",
     "Interval",
     "PairedTest",
@@ -33,8 +34,12 @@ __all__ = [
     "paired_tests",
     "performance_profile",
     "rank_agents",
+    "smallest_p_value",
     "summarize",
 ]
+
+#: Confidence level of comparisons.
+LEVEL = 0.95
 
 Floats = NDArray[np.float64]
 
@@ -577,3 +582,19 @@ def _table(values_by_agent: Mapping[str, ArrayLike], *, infinite: bool = False) 
             place = int(np.flatnonzero(~usable)[0])
             raise InvalidConfiguration(f"value {place} of agent {name!r}: got {column[place]}, expected a number")
     return names, np.stack(columns, axis=1)
+
+
+def smallest_p_value(num_seeds: int) -> float:
+    """Return the smallest possible p-value of Wilcoxon's two-sided test, when all differences have the same sign.
+
+    Parameters
+    ----------
+    num_seeds : int
+        Number of pairs.
+
+    Returns
+    -------
+    float
+        P-value before any adjustment.
+    """
+    return math.ldexp(1.0, 1 - num_seeds)

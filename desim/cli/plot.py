@@ -65,15 +65,14 @@ class Plot:
         else:
             results = load_named(self.directories)
             kind = kind_of(next(iter(results.values())))
-            kinds = chosen_kinds(asked, kind)
-            if not kinds:
+            if not chosen_kinds(asked, kind):
                 raise InvalidConfiguration(f"problem {kind.name!r} has no figures")
             end = max(float(result.info.get("end_time", math.inf)) for result in results.values())
             if window is not None and window[0] >= end:
                 raise InvalidConfiguration(
                     f"--time-range: got {self.time_range!r}, after the runs end ({end:,.10g} {kind.time_unit})"
                 )
-            paths = draw_figures(results, out, kind, kinds=None if asked is None else kinds, **look)
+            paths = draw_figures(results, out, kind, kinds=asked, **look)
         for path in paths:
             print_text(str(path))
         return 0

@@ -76,7 +76,7 @@ class Run:
             plugins.create_agent(problem, agent)  # before the workload is read
         instance = system.instance(options)
         made = plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
-        agent = plugins.full_name(instance.kind.name, agent)
+        agent = plugins.full_name(instance.kind.name, agent, made)
         if disregarded := instance.make(made).disregarded(made):
             print_note(f"desim: {disregarded}")
         if self.out is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,20 +36,8 @@ class Validate:
 
     directory: Annotated[Positional[Path], arg(metavar="DIR")]
     """Directory of the result."""
-    trace: Annotated[str | None, arg(metavar="FILE|NAME|lublin", help_behavior_hint="(default: not compared)")] = None
-    """Simulated workload, to be given with the same workload options as in the run."""
-    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as for desim run)")] = None
-    """Number of generated jobs, or the maximum number read from the file."""
-    seed: Annotated[int, arg(metavar="N")] = 0
-    """Seed of the generated workload."""
-    load: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: not rescaled)")] = None
-    """Offered load that the run requested."""
-    overestimate: Annotated[float, arg(metavar="X")] = 1.0
-    """Maximum overestimate of run times that the run requested, as a factor."""
-    nodes: Annotated[
-        str | None, arg(metavar="FILE|COUNTxCORES,...|log", help_behavior_hint="(default: as for desim run)")
-    ] = None
-    """Nodes of the simulated machine; a job table then states what its jobs request."""
+    workload: WorkloadOptions = field(default_factory=lambda: WorkloadOptions(trace=""))
+    """Simulated workload, with the workload options of the run; without --trace nothing is compared with it."""
     dependencies: Annotated[
         Literal["drop", "keep", "users", "sequential"] | None, arg(help_behavior_hint="(default: as for desim run)")
     ] = None
@@ -73,13 +61,11 @@ class Validate:
         if result.info.get("status") == "running":
             raise InvalidConfiguration(f"{self.directory}: the run has not ended; it is still going on or was killed")
         jobs = None
-        if self.trace is not None:
+        if self.workload.trace:
             problem = result.info.get("problem")
             if problem != "batch":
                 raise InvalidConfiguration(f"--trace is for batch, but {self.directory} is a result of {problem}")
-            cores = result.info["num_cores"]
-            drawn = {name: getattr(self, name) for name in ("jobs", "seed", "load", "overestimate", "nodes")}
-            options = WorkloadOptions(self.trace, cores, **drawn)
+            options = replace(self.workload, cores=self.workload.cores or result.info["num_cores"])
             names = ("dependencies", "session_gap", "users", "moldable")
             site = SiteOptions(**{name: getattr(self, name) for name in names if hasattr(SiteOptions, name)})
             jobs = load_workload(options, site).jobs

@@ -10,7 +10,8 @@ from desim.exceptions import InvalidConfiguration
 from desim.formatting import heading
 from desim.notes import plain
 from desim.provenance import provenance
-from desim.sweep.comparison import LEVEL, Comparison
+from desim.statistics import LEVEL
+from desim.sweep.comparison import Comparison
 from desim.sweep.tables import sentences, tables
 
 __all__ = ["write_comparison"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from desim.checks import did_you_mean
@@ -71,9 +72,9 @@ def draw_figures(
     kind: ProblemDescriptor,
     *,
     kinds: Sequence[str] | None = None,
-    file_format: FigureFormat = "png",
     window: Window = None,
-    style: Style = "screen",
+    own: Mapping[str, Callable[[], Axes | list[Axes]]] = MappingProxyType({}),
+    **look: Any,
 ) -> list[Path]:
     """Draw runs side by side, one file per figure kind.
 
@@ -87,12 +88,12 @@ def draw_figures(
         Description of the problem, with its figures.
     kinds : sequence of str, optional
         Names of the figures to draw; None draws all that the results allow.
-    file_format : {"png", "svg", "pdf"}
-        File format, also the suffix of the files.
     window : (float, float), optional
         Start and end of the time range that figures over time show; other figures show whole runs.
-    style : {"screen", "paper", "paper-wide"}
-        Width of the figures, see :func:`desim.plotting.axes.figure_style`.
+    own : mapping of str to callable
+        Further figures, which are drawn before those of the problem.
+    **look
+        ``style`` and ``file_format``, see :func:`write_figures`.
 
     Returns
     -------
@@ -102,18 +103,18 @@ def draw_figures(
     Raises
     ------
     InvalidConfiguration
-        If a requested figure cannot be drawn from these results.
+        If a requested figure is unknown, or cannot be drawn from these results.
     RecordError
         If a file cannot be written.
     """
-    figures = {}
-    fitting = [name for name, figure in kind.figures.items() if figure.suits(results.values())]
-    for name in fitting if kinds is None else kinds:
-        draw = kind.figures[name].draw
-        figures[name] = partial(
-            draw, results, **({} if window is None or not _has_window(draw) else {"window": window})
-        )
-    return write_figures(figures, directory, file_format=file_format, style=style, must=kinds is not None)
+    chosen = chosen_kinds(kinds, kind, own)
+    figures = {name: own[name] for name in chosen if name in own}
+    for name in chosen:
+        if name not in own and (kinds is not None or kind.figures[name].suits(results.values())):
+            draw = kind.figures[name].draw
+            shown = {"window": window} if window is not None and _has_window(draw) else {}
+            figures[name] = partial(draw, results, **shown)
+    return write_figures(figures, directory, must=kinds is not None, **look)
 
 
 def write_figures(
@@ -170,15 +171,7 @@ def write_figures(
     return paths
 
 
-def draw_comparison(
-    comparison: Comparison,
-    directory: Path,
-    *,
-    kinds: Sequence[str] | None = None,
-    style: Style = "screen",
-    file_format: FigureFormat = "png",
-    window: Window = None,
-) -> list[Path]:
+def draw_comparison(comparison: Comparison, directory: Path, **options: Any) -> list[Path]:
     """Draw the figures of a comparison, and those of the runs of its first seed or window.
 
     Parameters
@@ -187,14 +180,8 @@ def draw_comparison(
         Comparison whose runs were stored.
     directory : Path
         Directory for the files; files of the same name are replaced.
-    kinds : sequence of str, optional
-        Names of figures; default: all.
-    style : {"screen", "paper", "paper-wide"}
-        Width of the figures.
-    file_format : {"png", "svg", "pdf"}
-        File format.
-    window : (float, float), optional
-        Time range of the figures of runs.
+    **options
+        Options of :func:`draw_figures`.
 
     Returns
     -------
@@ -203,15 +190,8 @@ def draw_comparison(
     """
     from desim.plotting.comparison import figures_of
 
-    own = figures_of(comparison)
-    chosen = chosen_kinds(kinds, comparison.kind, own)
-    look: Any = {"style": style, "file_format": file_format}
     first = {agent: runs[0] for agent, runs in comparison.results.items()}
-    asked = None if kinds is None else [name for name in chosen if name not in own]
-    drawn = write_figures(
-        {name: own[name] for name in chosen if name in own}, directory, must=kinds is not None, **look
-    )
-    return drawn + draw_figures(first, directory, comparison.kind, kinds=asked, window=window, **look)
+    return draw_figures(first, directory, comparison.kind, own=figures_of(comparison), **options)
 
 
 def _has_window(draw: Callable[..., object]) -> bool:

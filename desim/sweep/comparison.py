@@ -22,6 +22,7 @@ from desim.formatting import how_many
 from desim.problem import Better, ProblemDescriptor
 from desim.result import Result
 from desim.statistics import (
+    LEVEL,
     Estimate,
     Interval,
     PairedTest,
@@ -34,25 +35,23 @@ from desim.statistics import (
     rank_agents,
 )
 from desim.sweep.runner import Run
+from desim.sweep.tables import as_html, as_text
 from desim.sweep.workers import Failed
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
-    "LEVEL",
     "Comparison",
     "Criterion",
     "IntervalKind",
     "check_criterion",
     "compare_runs",
-    "smallest_p_value",
     "write_csv",
 ]
 
 IntervalKind = Literal["t", "bootstrap"]
 
-LEVEL = 0.95
 #: Minimum number of scenarios to rank: with fewer, ranks cannot differ by the critical difference.
 FEWEST_RANKED = 3
 #: Minimum number of windows for a correlation of neighbours.
@@ -124,14 +123,10 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the tables as text, as the command line prints them."""
-        from desim.sweep.tables import as_text
-
         return as_text(self)
 
     def _repr_html_(self) -> str:
         """Return the tables and the main results in sentences, for notebooks."""
-        from desim.sweep.tables import as_html
-
         return as_html(self)
 
     @cached_property
@@ -530,22 +525,6 @@ def _criterion(
             f"metric {metric}: it is not known which values are better; give --better lower or higher"
         )
     return None if direction is None else Criterion(chosen, direction)
-
-
-def smallest_p_value(num_seeds: int) -> float:
-    """Return the smallest possible p-value of Wilcoxon's two-sided test, when all differences have the same sign.
-
-    Parameters
-    ----------
-    num_seeds : int
-        Number of pairs.
-
-    Returns
-    -------
-    float
-        P-value before any adjustment.
-    """
-    return math.ldexp(1.0, 1 - num_seeds)
 
 
 def _intervals(table: Mapping[str, Mapping[str, Interval]]) -> dict[str, Any]:

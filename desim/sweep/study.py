@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -105,7 +105,7 @@ class ComparisonPlan(StudyOptions):
         Called with the workload and the runs before the runs start.
     command : str or None
         Command line, which is stored with the results.
-    look : mapping
+    look : dict
         How the results are shown, which is stored in ``study.toml`` as well.
     """
 
@@ -115,7 +115,7 @@ class ComparisonPlan(StudyOptions):
     metrics: tuple[Metric, ...] = ()
     tell: Callable[[ProblemInstance, Sequence[Run]], None] | None = field(default=None, repr=False)
     command: str | None = None
-    look: Mapping[str, Any] = field(default_factory=dict)
+    look: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> Comparison:
         """Simulate, compare, and write the results.
@@ -136,8 +136,7 @@ class ComparisonPlan(StudyOptions):
         """
         system = system_of(self.problem)
         self._check()
-        if not system.is_own:
-            self._named(system.name)  # raises before the workload is read
+        named = None if system.is_own else self._named(system.name)  # raises before the workload is read
         source = None
         if system.is_own:
             own = self.problem.source if isinstance(self.problem, ProblemByObject) else user_code.load(system.name)
@@ -148,7 +147,7 @@ class ComparisonPlan(StudyOptions):
         setting = ProblemSetting(self.problem, system.name, self.options, **known_by, engine=self.engine)
         instance = shared_instance(setting)
         instance, known = replace(instance, kind=instance.kind.with_metrics(own)), instance.kind
-        entrants, baseline = self._named(instance.kind.name)
+        entrants, baseline = named or self._named(instance.kind.name)
         for one in entrants:
             made = one.made(instance.kind.name)
             problem = instance.make(made)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from desim.formatting import MARK, compared, heading
 from desim.reprs import Cell, Table, html_rows, text_table
-from desim.statistics import Interval, Ranking
-from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
+from desim.statistics import LEVEL, Interval, Ranking, smallest_p_value
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from desim.sweep.comparison import Comparison, Criterion
 
 __all__ = ["as_html", "as_text", "cell", "sentences", "tables"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from command_line import HEADER, ROWS, Desim, Outcome, swf_row
 
 from desim import comparing
 from desim.cli import main
+from desim.sweep import Run, study
 from desim.sweep import simulated as performed
 
 
@@ -56,13 +58,15 @@ def stored(tmp_path: Path, desim: Desim, log: Path) -> Path:
 def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Return a list that takes agent and seed of every run that is compared in this process."""
     runs: list[tuple[str, int]] = []
-    original = performed.replay
+    original = performed.simulate_run
 
-    def replay(instance: Any, agent: Any, seed: int, **options: Any) -> Any:
-        runs.append((agent.name, seed))
-        return original(instance, agent, seed, **options)
+    @wraps(original)
+    def simulate_run(run: Run, out: Path | None) -> Any:
+        found = original(run, out)
+        runs.append((run.policy, run.seed))
+        return found
 
-    monkeypatch.setattr(performed, "replay", replay)
+    monkeypatch.setattr(study, "simulate_run", simulate_run)
     return runs
 
 

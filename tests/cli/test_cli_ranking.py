@@ -15,9 +15,16 @@ from command_line import Desim
 from scipy import stats
 
 from desim.problem import kind_of
-from desim.statistics import bootstrap_interval, mean_interval, paired_tests, performance_profile, rank_agents
+from desim.statistics import (
+    bootstrap_interval,
+    mean_interval,
+    paired_tests,
+    performance_profile,
+    rank_agents,
+    smallest_p_value,
+)
 from desim.sweep import Run
-from desim.sweep.comparison import Comparison, compare_runs, smallest_p_value, write_csv
+from desim.sweep.comparison import Comparison, compare_runs, write_csv
 from desim.sweep.tables import sentences, tables
 
 VALID = {"valid": True, "counts": {}, "violations": []}

@@ -69,6 +69,9 @@ def misbehave(run: Run) -> None:
         raise WorkloadError(f"step {run.seed} leads nowhere")
     if run.agent.policy == "dies" and run.seed == 2:
         os.kill(os.getpid(), signal.SIGKILL)
+    if run.agent.policy == "dies once" and run.seed == 2:
+        Path(f"{run.setting.trace}.ill").unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
     if run.agent.policy == "stops" and run.seed == 2:
         raise KeyboardInterrupt
 

@@ -564,7 +564,12 @@ def sweep(backend, address):
     try:
         run_all(walk, runs, store, workers=Workers(2, backend, address))
     except SweepFailed as error:
-        print(json.dumps(str(error)))
+        print("found", json.dumps(str(error)))
+    once = Path(f"{trace}.once")
+    Path(f"{once}.ill").touch()
+    kept = Store(once.with_name("kept"))
+    outcomes = run_all(walk, walks(once, 6, Walker("dies once")), kept, workers=Workers(2, backend, address))
+    print("found", json.dumps([outcomes[run]["end"] for run in outcomes]))
 
 if __name__ == "__main__":
     if sys.argv[1] == "dask":
@@ -578,6 +583,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("backend", ["dask", pytest.param("ray", marks=pytest.mark.slow)])
 def test_a_cluster_stores_the_same_to_the_last_bit(tmp_path: Path, backend: str) -> None:
+    """On two workers, of which one is killed: its run is repeated."""
     pytest.importorskip({"dask": "distributed"}.get(backend, backend))
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     runs = walks(trace, 8, Walker("raises"), steps=300)
@@ -592,7 +598,11 @@ def test_a_cluster_stores_the_same_to_the_last_bit(tmp_path: Path, backend: str)
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    message = json.loads(done.stdout.splitlines()[-1])
+    message, ends = map(json.loads, re.findall(r"^found (.*)", done.stdout, re.M))  # Ray prints what it does, too
+    once = walks(tmp_path / "trace.once", 6, Walker("dies once"))
+    done_twice = traced(tmp_path / "trace.once")  # a run whose outcome was lost with the worker is repeated, too
+    assert done_twice.count(2) == 2 and set(done_twice) == set(range(6))
+    assert ends == [walk(run)["end"] for run in once]
     assert message.startswith("3 of 8 runs of runs failed, 5 are stored")
     assert "WorkloadError: step 1 leads nowhere" in message
     assert store.sweeps()[0].failed == 3

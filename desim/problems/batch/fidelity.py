@@ -242,25 +242,28 @@ def wait_metrics(log: Workload, *, warm_up: float = 0.0, cool_down: float = 0.0)
     Raises
     ------
     InvalidConfiguration
-        If no wait to compare with is known.
+        If no wait to compare with is known. In a window of a log the metrics are then NaN.
     """
-    if "waiting_time" not in log.columns or np.isnan(log["waiting_time"]).all():
+    if "waiting_time" not in log.columns or (log.window is None and np.isnan(log["waiting_time"]).all()):
         raise InvalidConfiguration("recorded waits: got no known wait, so there is nothing to compare with; try a log")
     times = log["submission_time"]
     begin, end = (times[0] + warm_up, None) if log.window is None else log.window.observed
 
     def recorded(result: Result) -> Floats:
+        """Return the recorded waits that count, NaN for the others."""
         counted = (times >= begin) & (times < (result.end_time - cool_down if end is None else end))
         waits: Floats = np.where(counted, log["waiting_time"], np.nan)
         return waits
 
     def measure(result: Result, name: str) -> float:
+        """Return a metric of the waits of a run."""
         jobs = result.scan("jobs").select("arrival_number", "waiting_time").collect()
         waits = np.full(len(log), np.nan)
         waits[jobs["arrival_number"].to_numpy()] = jobs["waiting_time"].to_numpy()
         return float(getattr(nearness(waits, recorded(result)), name))
 
     def idle(result: Result) -> float:
+        """Return the share of jobs for which no wait is near the recorded one."""
         return nearness(np.zeros(len(log)), recorded(result)).near
 
     words = "wait_near of the trivial prediction that no job waits"

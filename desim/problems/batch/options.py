@@ -276,7 +276,7 @@ class BatchSystem(SeededProblemSpec):
         site = {name: value for name, value in asdict(options.site).items() if value != plain[name]}
         files = gathered("FILES", "options")  # options that may be the name of a file
         site |= {name: Path(site[name]) for name in files if name in site and Path(site[name]).exists()}
-        found = {"workload": workload, "system": system} | ({"site": site} if site else {})
+        found: dict[str, Any] = {"workload": workload, "system": system} | ({"site": site} if site else {})
         if options.metrics.recorded_waits:
             found["recorded_waits"] = True
         if options.windows != WindowOptions():
