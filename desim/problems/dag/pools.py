@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import simpy
@@ -229,8 +230,9 @@ class PoolProcess(ExecutorProcess):
     """
 
     def __init__(self, env: simpy.Environment, host: PoolExecution, executor: int) -> None:
-        self._items: list[tuple[float, int, Copy]] = []
+        self._items: list[tuple[float, int, Any]] = []
         super().__init__(env, host, executor)
+        self._host: Any = host
 
     def _finish(self) -> None:
         self.status = ExecutorStatus.IDLE
