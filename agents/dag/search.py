@@ -4,7 +4,8 @@ When jobs arrive, or an outage has invalidated the plan, all unassigned nodes ar
 these nodes with fixed executors for some of them; list scheduling decodes it, see :mod:`desim.agents.dag.decoders`. The
 search starts from the plans of common orders and allocations and from the rest of the last plan. It moves nodes and
 jobs to other positions until the budget is used up. Between plannings the plan is carried out, with each copy assigned
-as late as possible, so that later arrivals can still change it.
+as late as possible, so that later arrivals can still change it. On pools, the search justifies schedules instead, see
+:mod:`desim.agents.dag.pool_search`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from desim.agents.dag.allocation import EFT
 from desim.agents.dag.list_scheduling import ListScheduler
 from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp, upward_rank
 from desim.agents.dag.planning import in_order_of_start
+from desim.agents.dag.pool_search import PoolState, search
 from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import check_choice
 from desim.core import Agent, Simulation
@@ -80,7 +82,7 @@ class DagSearchState:
         executors, copies = self._places(observation, nodes, gaps)
         jobs = np.zeros(len(self.states), dtype=self._decoders.JOB)
         number = len(observation.jobs)
-        jobs["weight"] = [self._weight(state, objective) / number for state in self.states]
+        jobs["weight"] = [_weight(state, objective) / number for state in self.states]
         self.schedule = self._decoders.Schedule(
             now=float(observation.time),
             run_times=np.concatenate([state.run_times for state in self.states]),
@@ -103,13 +105,6 @@ class DagSearchState:
         )
         self._decoded: IntArray = self.planned
         self._decoders.find_bounds(self.schedule, self.planned)
-
-    @staticmethod
-    def _weight(state: JobState, objective: Objective) -> float:
-        """Return the weight of a second of a job's end."""
-        if objective == "job_slr_mean":
-            return 1.0 / max(_critical_path(state), SHORTEST)
-        return TIE if objective == "makespan" else 1.0
 
     def _graph(self) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
         """Return the records of nodes and edges, and the children."""
@@ -230,6 +225,13 @@ def _last_end(observation: DagObservation) -> float:
     )
 
 
+def _weight(state: JobState, objective: Objective) -> float:
+    """Return the weight of a second of a job's end."""
+    if objective == "job_slr_mean":
+        return 1.0 / max(_critical_path(state), SHORTEST)
+    return TIE if objective == "makespan" else 1.0
+
+
 def _critical_path(state: JobState) -> float:
     """Return the longest path through a job by the shortest run time of each node, without transfers."""
     finish = state.run_times.min(axis=1).tolist()
@@ -243,6 +245,7 @@ class Step(NamedTuple):
 
     state: JobState
     node: int
+    start: float = 0.0
 
 
 class SearchAgent(NamedRepr):
@@ -254,7 +257,10 @@ class SearchAgent(NamedRepr):
         Quantity to minimize for the jobs in the system: end of the last job; mean end; or mean ratio of the time from
         submission to end to the longest path through the job.
     budget : Budget, optional
-        Limit on each search. Default: 1,000 moves.
+        Limit on each search. Default: 1,000 moves; on pools, a move is a backward and a forward pass.
+    by_shares : bool
+        Whether demands are added as floats, in shares of the capacity of a pool, as in the arithmetic of a published
+        study. Exact fills may then be refused.
 
     Attributes
     ----------
@@ -272,9 +278,10 @@ class SearchAgent(NamedRepr):
         If numba is not installed.
     """
 
-    considers = frozenset({"outages", "arrivals"})
+    considers = frozenset({"outages", "arrivals", "demands"})
 
-    def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES) -> None:
+    def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES, *, by_shares: bool = False) -> None:
+        self.by_shares = by_shares
         self.objective: Objective = check_choice("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("dag", objective, budget))
@@ -316,6 +323,8 @@ class SearchAgent(NamedRepr):
         if info.get("granularity") == "task":
             raise InvalidConfiguration(f"{self.name}: got a cluster of tasks, expected a DagCluster of whole nodes")
         self.plan_ahead = bool(info.get("plan_ahead"))
+        self._on_pools = bool(info.get("resources"))
+        self._next_end = np.inf
         # A late assignment costs nothing if data are sent when a parent finishes; otherwise it delays transfers.
         self._at_once = info.get("transfers") == "when_assigned"
         self._state = rng.integers(2**64, size=1, dtype=np.uint64)
@@ -380,11 +389,14 @@ class SearchAgent(NamedRepr):
         due: list[Assign] = []
         chosen: set[tuple[int, int]] = set()  # never iterated
         idle = [not (table.running or table.waiting) for table in observation.executor_queues.values()]
+        if observation.executors.resources:
+            queues = observation.executor_queues.values()
+            self._next_end = min((copy.finish for table in queues for copy in table.copies()), default=np.inf)
         goes_on = True
         while goes_on:
             goes_on = False
             for executor, queue in enumerate(self._queues):
-                while queue and self._is_due(queue[-1], idle[executor], chosen):
+                while queue and self._is_due(queue[-1], observation.time, idle[executor], chosen):
                     step = queue.pop()
                     goes_on = True
                     if jobs.get(step.state.job.job_id) is not step.state:
@@ -395,9 +407,9 @@ class SearchAgent(NamedRepr):
                     idle[executor] = False
         return due
 
-    def _is_due(self, step: Step, idle: bool, chosen: set[tuple[int, int]]) -> bool:
+    def _is_due(self, step: Step, now: float, idle: bool, chosen: set[tuple[int, int]]) -> bool:
         """Return whether the next copy on an executor can and must be assigned now."""
-        state, node = step
+        state, node, start = step
         job_id = state.job.job_id
         parents = state.job.parent_lists[node]
         if state.assigned[node] or (job_id, node) in chosen:  # duplicates: no decision may follow in time
@@ -406,6 +418,8 @@ class SearchAgent(NamedRepr):
             if self.plan_ahead:
                 return all(state.assigned[parent] or (job_id, parent) in chosen for parent, _ in parents)
             return state.tickets[node] is not None
+        if self._on_pools:  # no decision follows before a running copy ends
+            idle = start <= now or start < self._next_end
         return idle and state.tickets[node] is not None and all(state.has_data[parent] for parent, _ in parents)
 
     # -- planning --------------------------------------------------------------------------------------
@@ -416,6 +430,9 @@ class SearchAgent(NamedRepr):
         self._known = dict(observation.jobs)
         self._expected = {state: state.assigned.copy() for state in observation.jobs.values()}
         self._up = observation.available_times < np.inf
+        if self._on_pools:
+            self._queues = self._plan_on_pools(observation)
+            return
         late = self._at_once and not self.plan_ahead
         situation = DagSearchState(observation, self.objective, gaps=False, late=late)
         if not len(situation.planned):
@@ -426,6 +443,34 @@ class SearchAgent(NamedRepr):
         self.value = situation.value(search.best_order, search.best_own, insertion=insertion, duplication=duplication)
         self._remember(situation, search.best_order, search.best_own)
         self._queues = self._read(situation)
+
+    def _plan_on_pools(self, observation: DagObservation) -> list[list[Step]]:
+        """Return the steps of the best schedule found on pools, by pool, in reverse order of start."""
+        number = len(observation.jobs)
+        states = [state for state in observation.jobs.values() if not state.assigned.all()]
+        weights = {state: _weight(state, self.objective) / number for state in states}
+        weight = float(self.objective == "makespan")
+        situation = PoolState.of(observation, weights, weight, by_shares=self.by_shares)
+        owners = situation.owners
+        if not owners:
+            return []
+        tables = [{state: order.keys(observation, state) for state in states} for order in self._orders]
+        beginnings = [np.array([table[state][node] for state, node in owners]) for table in tables]
+        if any(state in self._last for state, _ in owners):
+            last = np.array([self._last[state][0][node] if state in self._last else np.nan for state, node in owners])
+            beginnings += [np.where(np.isnan(last), place, last) for place in (np.inf, -1.0)]
+        found = search(situation, beginnings, self.budget, self._state)
+        self.value = float(found.values[0])
+        if self.value == np.inf:
+            return []
+        keys = {state: np.full(state.job.num_nodes, np.nan) for state in states}
+        queues: list[list[Step]] = [[] for _ in range(observation.executors.num_executors)]
+        for place in np.lexsort((found.starts + situation.net.run_times.min(axis=1), found.starts))[::-1].tolist():
+            state, node = owners[place]
+            keys[state][node] = start = float(found.starts[place])
+            queues[found.own[place]].append(Step(state, node, start))
+        self._last = {state: (places, np.empty(0, dtype=np.int64)) for state, places in keys.items()}
+        return queues
 
     def _best_beginning(
         self, situation: DagSearchState, observation: DagObservation
@@ -602,6 +647,10 @@ class GuidedSearchAgent(SearchAgent):
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run, also for the guide."""
         super().reset(info, rng)
+        if self._on_pools:
+            raise InvalidConfiguration(
+                f"{self.name}: got pools, on which no guide is followed; try it without the guide"
+            )
         self._info, self._guide_seed = dict(info), int(rng.integers(2**63))
         self._guided_order: IntArray | None = None
         self.num_plans = self.num_guided = 0

@@ -139,6 +139,7 @@ AGENTS = (
     "tdca",
     "random-insertion-deft",
     "rank-up-eft-patient",
+    "search:dag:makespan:5",
 )
 
 

@@ -44,7 +44,7 @@ class Job:
     A node may be restricted to eligible executors, in four ways that add up: by the names of executors, by features
     that an executor must have, by run times of infinity, and by demands beyond the capacity of a pool. All come down to
     one table, :meth:`run_times_on`: a node may run where its run time is finite. Agents, metrics and records read
-    nothing else. How much of a pool a node takes while it runs there is told by :meth:`units_on`.
+    nothing else. :meth:`units_on` gives the amounts that a node takes of a pool while it runs there.
 
     Parameters
     ----------

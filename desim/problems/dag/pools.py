@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import simpy
@@ -27,10 +28,15 @@ class PoolQueue(ExecutorQueue):
     ``running`` is the running copy that is expected to finish last. There are no gaps, because no copy may go before
     one that waits.
 
-    Attributes
+    Parameters
     ----------
     capacity : list of int
         Amounts of the pool's resources, in millionths.
+
+    Attributes
+    ----------
+    capacity : list of int
+        As given.
     started : list of Copy
         Copies that run now, in order of start.
     """
@@ -81,9 +87,14 @@ class Tail:
         heapq.heappush(self.ends, (finish, len(self.ends), demand))
 
     def start(self, earliest: float, demand: list[int]) -> float:
-        """Return the first time, not before a given one, at which amounts are free; what ends until then is given back.
+        """Return the first time at which amounts are free; what ends until then is given back.
 
-        The search never goes back before the start of the last copy, because copies start in the order of the queue.
+        Parameters
+        ----------
+        earliest : float
+            Earliest time; no copy starts before the last one in the queue.
+        demand : list of int
+            Amounts.
         """
         time = max(self.time, earliest)
         while self.ends and (
@@ -223,14 +234,24 @@ class PoolExecution(Execution):
 
 
 class PoolProcess(ExecutorProcess):
-    """Pool that runs several items at once, in the order of its queue. Parameters are those of an executor's process.
+    """Pool that runs several items at once, in the order of its queue.
 
     The host returns None as the start of an item whose demand does not fit, and is asked again when an item ends.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Environment of the process.
+    host : PoolExecution
+        Execution that provides the items.
+    executor : int
+        Number of the pool.
     """
 
     def __init__(self, env: simpy.Environment, host: PoolExecution, executor: int) -> None:
-        self._items: list[tuple[float, int, Copy]] = []
+        self._items: list[tuple[float, int, Any]] = []
         super().__init__(env, host, executor)
+        self._host: Any = host
 
     def _finish(self) -> None:
         self.status = ExecutorStatus.IDLE

@@ -434,6 +434,11 @@ def pool_faults(run: Recorded) -> Iterator[str]:
 
     A copy that starts later than its assignment, its data, the copy before it in the queue, and the repair of its pool
     must have waited for amounts that became free just then, unless a withdrawal made it the next one.
+
+    Parameters
+    ----------
+    run : Recorded
+        Recorded run.
     """
     resources = run.info["resources"]
     demands = [f"demand_{resource}" for resource in resources]

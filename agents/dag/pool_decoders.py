@@ -1,0 +1,397 @@
+"""Compiled passes over schedules on pools: parallel schedule generation, forward and backward.
+
+A pass goes through time. At each end or arrival of data, the nodes whose parents have finished start in the order of
+their ranks, each on the pool among those where it fits that finishes it first. A backward pass does the same from the
+end, with all edges reversed and each node on its pool; nodes then start in the next forward pass in the order of their
+backward starts. Forward and backward passes in turn are known as justification: V. Valls, F. Ballestin and
+S. Quintanilla, "Justification and RCPSP: a technique that pays", European Journal of Operational Research 165(2), 2005.
+
+Amounts are whole numbers, or floats with the test ``used + demand <= 1``, in the arithmetic of a published study. Times
+are summed as in the simulator, so they are equal to the last bit. This module imports numba; see
+:func:`desim.agents.search.decoders`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.agents.search import compiled
+
+__all__ = ["Network", "PoolSearch", "evaluate", "improve", "ranks_of"]
+
+Floats = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+NONE = -1
+
+
+class Network(NamedTuple):
+    """Nodes, edges and pools, in one direction of time.
+
+    Attributes
+    ----------
+    run_times : array of float, shape (n, k)
+        Run time of each node on each pool, infinite where it may not run, in seconds.
+    demands : array of int, shape (n, k, r)
+        Amounts that each node takes of each pool.
+    shares : array of float, shape (n, k, r)
+        The same as shares of the capacity.
+    free : array of int, shape (k, r)
+        Amounts that are free at the beginning.
+    release_times, release_pools, release_units
+        When running copies end, on which pool, and the amounts that they give back, in order of time.
+    first, child, lag : array
+        Edges of node i: ``child[first[i]:first[i + 1]]``, and the units of data that are moved along each.
+    parents : array of int, shape (n,)
+        Number of parents of each node that are planned as well.
+    ready : array of float, shape (n, k)
+        When data of other parents are on each pool, in seconds.
+    seconds, latencies : array of float, shape (k, k)
+        Seconds per unit of data, and latency, from each pool to each other.
+    job : array of int, shape (n,)
+        Job of each node.
+    weights : array of float, shape (j,)
+        Weight of a second of each job's end, beside the weight of the makespan.
+    now, makespan_weight : float
+        Time at the beginning, and weight of the makespan.
+    moves, by_shares : bool
+        Whether data take time, and whether demands are added as shares.
+    """
+
+    run_times: Floats
+    demands: NDArray[np.int64]
+    shares: Floats
+    free: NDArray[np.int64]
+    release_times: Floats
+    release_pools: IntArray
+    release_units: NDArray[np.int64]
+    first: IntArray
+    child: IntArray
+    lag: Floats
+    parents: IntArray
+    ready: Floats
+    seconds: Floats
+    latencies: Floats
+    job: IntArray
+    weights: Floats
+    now: float
+    makespan_weight: float
+    moves: bool
+    by_shares: bool
+
+
+class PoolSearch(NamedTuple):
+    """State of a search: the best schedule, the current one, and random numbers.
+
+    Attributes
+    ----------
+    starts, own : array of float and int, shape (n,)
+        Starts and pools of the best schedule.
+    current, current_own : array of float and int, shape (n,)
+        Starts and pools of the current schedule.
+    values : array of float, shape (2,)
+        Values of the best and of the current schedule.
+    state : array of uint64, shape (1,)
+        State of the random generator.
+    """
+
+    starts: Floats
+    own: IntArray
+    current: Floats
+    current_own: IntArray
+    values: Floats
+    state: NDArray[np.uint64]
+
+
+@compiled
+def ranks_of(keys: Floats) -> tuple[IntArray, IntArray]:
+    """Return the rank of each node by key, smallest first, and the nodes by rank; ties go to the first node."""
+    order = np.argsort(keys, kind="mergesort")
+    ranks = np.empty(len(keys), np.int64)
+    for place in range(len(order)):
+        ranks[order[place]] = place
+    return ranks, order
+
+
+class Pass(NamedTuple):
+    """State of a pass through time.
+
+    Attributes
+    ----------
+    own, ranks : array of int, shape (n,)
+        Pool of each node, or NONE for any; and its rank.
+    starts, ends, pools : array of float, float and int, shape (n,)
+        Start, end and pool of each node that has started.
+    missing : array of int, shape (n,)
+        Number of parents of each node that have not ended.
+    ready : array of float, shape (n, k)
+        When the data of each node are on each pool, as far as its parents have ended.
+    waiting, running : array of int, shape (n,)
+        Nodes whose parents have ended, by rank; and nodes that run, the last end first.
+    free, used : array of int and float, shape (k, r)
+        Free amounts, and used shares, of each pool.
+    counts : array of int, shape (4,)
+        Numbers of waiting nodes, of running nodes, of copies that have given back their amounts, and of nodes left.
+    """
+
+    own: IntArray
+    ranks: IntArray
+    starts: Floats
+    ends: Floats
+    pools: IntArray
+    missing: IntArray
+    ready: Floats
+    waiting: IntArray
+    running: IntArray
+    free: NDArray[np.int64]
+    used: Floats
+    counts: IntArray
+
+
+def _small(function: Function) -> Function:
+    return compiled(function, allocates=False)
+
+
+@_small
+def _pool_for(net: Network, now: Pass, node: int, time: float) -> int:
+    """Return the pool where a node fits now and finishes first; NONE if there is none."""
+    best, first = NONE, np.inf
+    for pool in range(len(now.free)):
+        finish = time + net.run_times[node, pool]
+        if finish < first and (now.own[node] in (NONE, pool)) and now.ready[node, pool] <= time:
+            fits = True
+            for kind in range(now.free.shape[1]):
+                if net.by_shares:
+                    fits &= now.used[pool, kind] + net.shares[node, pool, kind] <= 1.0
+                else:
+                    fits &= net.demands[node, pool, kind] <= now.free[pool, kind]
+            if fits:
+                best, first = pool, finish
+    return best
+
+
+@_small
+def _begin(net: Network, now: Pass, node: int, time: float) -> None:
+    """Start a node on its pool."""
+    pool = now.pools[node]
+    for kind in range(now.free.shape[1]):
+        now.free[pool, kind] -= net.demands[node, pool, kind]
+        now.used[pool, kind] += net.shares[node, pool, kind]
+    now.starts[node], now.ends[node] = time, time + net.run_times[node, pool]
+    at = now.counts[1]
+    while at > 0 and now.ends[now.running[at - 1]] <= now.ends[node]:  # equal ends: first in, first out
+        now.running[at] = now.running[at - 1]
+        at -= 1
+    now.running[at] = node
+    now.counts[1] += 1
+    now.counts[3] -= 1
+
+
+@_small
+def _start_waiting(net: Network, now: Pass, time: float) -> float:
+    """Start the nodes that can start, in the order of their ranks; return when data next arrive, infinite if never."""
+    kept, soonest = 0, np.inf
+    for place in range(now.counts[0]):
+        node = now.waiting[place]
+        pool = _pool_for(net, now, node, time)
+        if pool != NONE:
+            now.pools[node] = pool
+            _begin(net, now, node, time)
+            continue
+        now.waiting[kept] = node
+        kept += 1
+        if net.moves:
+            for other in range(len(now.free)):
+                if now.ready[node, other] > time:
+                    soonest = min(soonest, now.ready[node, other])
+    now.counts[0] = kept
+    return soonest
+
+
+@_small
+def _wait(now: Pass, node: int) -> None:
+    """Insert a node whose parents have ended into the waiting nodes."""
+    at = now.counts[0]
+    while at > 0 and now.ranks[now.waiting[at - 1]] > now.ranks[node]:
+        now.waiting[at] = now.waiting[at - 1]
+        at -= 1
+    now.waiting[at] = node
+    now.counts[0] += 1
+
+
+@_small
+def _end_last(net: Network, now: Pass) -> None:
+    """End the running node that is the first to end."""
+    now.counts[1] -= 1
+    node = now.running[now.counts[1]]
+    pool = now.pools[node]
+    for kind in range(now.free.shape[1]):
+        now.free[pool, kind] += net.demands[node, pool, kind]
+        now.used[pool, kind] -= net.shares[node, pool, kind]
+    for edge in range(net.first[node], net.first[node + 1]):
+        child = net.child[edge]
+        if net.moves:
+            for other in range(len(now.free)):
+                arrival = now.ends[node]
+                if other != pool:
+                    arrival += net.lag[edge] * net.seconds[pool, other] + net.latencies[pool, other]
+                now.ready[child, other] = max(now.ready[child, other], arrival)
+        now.missing[child] -= 1
+        if not now.missing[child]:
+            _wait(now, child)
+
+
+@_small
+def _next_time(net: Network, now: Pass, arrival: float) -> float:
+    """Return when the next node or copy ends or data arrive."""
+    soonest = arrival
+    if now.counts[1]:
+        soonest = min(soonest, now.ends[now.running[now.counts[1] - 1]])
+    if now.counts[2] < len(net.release_times):
+        soonest = min(soonest, net.release_times[now.counts[2]])
+    return soonest
+
+
+@_small
+def _advance(net: Network, now: Pass, time: float) -> None:
+    """Give back the amounts of what ends until a time."""
+    while now.counts[2] < len(net.release_times) and net.release_times[now.counts[2]] <= time:
+        for kind in range(now.free.shape[1]):
+            now.free[net.release_pools[now.counts[2]], kind] += net.release_units[now.counts[2], kind]
+        now.counts[2] += 1
+    while now.counts[1] and now.ends[now.running[now.counts[1] - 1]] <= time:
+        _end_last(net, now)
+
+
+@compiled
+def generate(net: Network, keys: Floats, own: IntArray) -> tuple[float, Floats, IntArray]:
+    """Generate the schedule of nodes in the order of their keys.
+
+    Parameters
+    ----------
+    net : Network
+        Nodes, edges and pools.
+    keys : array of float, shape (n,)
+        Keys, smallest first.
+    own : array of int, shape (n,)
+        Pool of each node, or NONE for any.
+
+    Returns
+    -------
+    tuple of float, array of float, array of int
+        End of the last node, infinite if some never start; and the starts and pools of the nodes.
+    """
+    number = len(keys)
+    ranks, order = ranks_of(keys)
+    now = Pass(
+        own,
+        ranks,
+        np.zeros(number),
+        np.zeros(number),
+        np.zeros(number, np.int64),
+        net.parents.copy(),
+        net.ready.copy(),
+        np.empty(number, np.int64),
+        np.empty(number, np.int64),
+        net.free.copy(),
+        np.zeros(net.free.shape),
+        np.array([0, 0, 0, number]),
+    )
+    for place in range(number):
+        if not now.missing[order[place]]:
+            _wait(now, order[place])
+    time = net.now
+    while True:
+        arrival = _start_waiting(net, now, time)
+        if not now.counts[3]:
+            return now.ends.max(), now.starts, now.pools
+        soonest = _next_time(net, now, arrival)
+        if soonest == np.inf:
+            return np.inf, now.starts, now.pools
+        time = max(time, soonest)
+        _advance(net, now, time)
+
+
+@compiled
+def value_of(net: Network, starts: Floats, pools: IntArray, makespan: float) -> float:
+    """Return the value of a schedule: the weighted sum of its makespan and of the ends of the jobs."""
+    if makespan == np.inf:
+        return np.inf
+    ends = np.zeros(len(net.weights))
+    for node in range(len(starts)):
+        job = net.job[node]
+        ends[job] = max(ends[job], starts[node] + net.run_times[node, pools[node]])
+    value: float = net.makespan_weight * makespan + (net.weights * ends).sum()
+    return value
+
+
+@compiled
+def evaluate(net: Network, keys: Floats, search: PoolSearch) -> bool:
+    """Generate the schedule of an order, and keep it if it is better than the best; return whether it is."""
+    makespan, starts, pools = generate(net, keys, np.full(len(keys), NONE))
+    value = value_of(net, starts, pools, makespan)
+    if not value < search.values[0]:
+        return False
+    search.values[:] = value
+    search.starts[:], search.own[:] = starts, pools
+    search.current[:], search.current_own[:] = starts, pools
+    return True
+
+
+@compiled
+def _uniform(state: NDArray[np.uint64]) -> float:
+    """Return a random number between 0 and 1 (splitmix64)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    bits = state[0]
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits = bits ^ (bits >> np.uint64(31))
+    return float(bits >> np.uint64(11)) / 9007199254740992.0
+
+
+@compiled
+def improve(net: Network, back: Network, search: PoolSearch, passes: int, slack: float) -> None:
+    """Search: justify the current schedule with random noise, and accept it unless it is worse by more than a share.
+
+    Parameters
+    ----------
+    net, back : Network
+        The network and its reverse.
+    search : PoolSearch
+        State of the search.
+    passes : int
+        Number of pairs of a backward and a forward pass.
+    slack : float
+        Share by which an accepted schedule may be worse than the current one.
+    """
+    number = len(search.starts)
+    keys, own = np.empty(number), np.full(number, NONE)
+    for _ in range(passes):
+        share = 0.05 if _uniform(search.state) < 0.5 else 0.02
+        for node in range(number):
+            noise = _uniform(search.state) + _uniform(search.state) + _uniform(search.state) - 1.5
+            end = search.current[node] + net.run_times[node, search.current_own[node]] - net.now
+            keys[node] = -end * (1.0 + 2.0 * share * noise)
+        if net.makespan_weight > 0.0:
+            length, starts, pools = generate(back, keys, search.current_own)
+            if length == np.inf:
+                continue
+            for node in range(number):
+                keys[node] = length - starts[node] - net.run_times[node, pools[node]]
+        else:
+            for node in range(number):
+                keys[node] = -keys[node] - net.run_times[node, search.current_own[node]]
+        makespan, starts, pools = generate(net, keys, own)
+        value = value_of(net, starts, pools, makespan)
+        if value <= search.values[1] * (1.0 + slack):
+            search.values[1] = value
+            search.current[:], search.current_own[:] = starts, pools
+        if value < search.values[0]:
+            search.values[0] = value
+            search.starts[:], search.own[:] = starts, pools
