@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
+from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.reservations import AdvanceReservation
 from desim.problems.batch.parts.text import csv_entries, names_of, number_of, read_entries, whole
