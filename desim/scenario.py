@@ -19,7 +19,7 @@ import numpy as np
 from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
-from desim.checks import check_int, did_you_mean
+from desim.checks import check_float, check_int, did_you_mean
 from desim.core import Agent, Engine, SimulationInterrupted, simulate
 from desim.exceptions import DisregardedWarning, InvalidConfiguration, StalledWarning
 from desim.problem import Problem, ProblemDescriptor, Process, kind_of, kinds
@@ -48,6 +48,10 @@ __all__ = [
     "validation_document",
     "workload_digest",
 ]
+
+#: Shortest mean time between failures or of repairs on the command line, in seconds: with less, failures alone keep a
+#: run busy.
+SHORTEST_MEAN = 0.001
 
 Seed = Annotated[int, arg(metavar="N")]
 Until = Annotated[float | None, arg(metavar="T", help_behavior_hint="(default: the end of the workload)")]
@@ -276,6 +280,8 @@ def failures(
         return []
     if mean_time_to_failure is None or mean_time_to_repair is None:
         raise InvalidConfiguration("outages need both --mean-time-to-failure and --mean-time-to-repair")
+    for name, mean in (("failure", mean_time_to_failure), ("repair", mean_time_to_repair)):
+        check_float(f"--mean-time-to-{name}", mean, least=SHORTEST_MEAN)
     return [random_outages(mean_time_to_failure, mean_time_to_repair, unit=unit)]
 
 

@@ -21,8 +21,6 @@ from desim.processes.endings import in_background
 __all__ = ["FailingCluster", "FailureCounts", "Outage", "planned_outages", "random_outages"]
 
 Units = Iterable[int | str]
-#: Shortest mean time in seconds: with less, failures alone keep a run busy.
-SHORTEST_MEAN = 0.001
 
 
 class FailureCounts:
@@ -359,8 +357,8 @@ def random_outages(
         If a mean is not > 0, or a block has no unit; at the beginning of the run, if the cluster has units of another
         kind.
     """
-    check_float("mean_time_to_failure", mean_time_to_failure, least=SHORTEST_MEAN)
-    check_float("mean_time_to_repair", mean_time_to_repair, least=SHORTEST_MEAN)
+    check_float("mean_time_to_failure", mean_time_to_failure, above=0)
+    check_float("mean_time_to_repair", mean_time_to_repair, above=0)
     size = 1
     if isinstance(unit, str):
         check_choice("unit", unit, ("core", "node", "executor"))

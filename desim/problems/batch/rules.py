@@ -397,6 +397,8 @@ rule(
     "interruptions",
     "an interrupted job exists, was running, and was preempted or hit by an outage of one of its cores",
 )
+
+
 @check("job {job_id} was interrupted, but does not exist")
 def _unknown_cuts(run: Recorded) -> pl.DataFrame:
     return run.once(_cuts).filter(pl.col("known").is_null() & ("is_cut" not in run.info))
