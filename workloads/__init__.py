@@ -23,7 +23,7 @@ from here by their short names, for example ``from desim.workloads import lublin
 `dag.dax`                     workflows in Pegasus' DAX format, read
 `dag.pegasus`                 workflows of Pegasus 5 in YAML, read
 `dag.stg`                     task graphs of the Standard Task Graph set, read
-`dag.jobshop`                 job shops in the standard format or Taillard's, read: one machine alone may run an operation
+`dag.jobshop`                 job shops in the standard format or Taillard's, read: each operation on one machine
 `dag.executors`               executors of different speeds, optionally in racks
 `dag.submissions`             submission times of DAG jobs: batch, Poisson, trace
 `deferrable`                  generated deferrable jobs and the capacity that is left for them

@@ -55,6 +55,7 @@ TEXTS: dict[str, list[Any]] = {
     "nodes": ["2x8"],
     "columns": ["requested_time=run_time"],
     "attributes": ["group"],
+    "max_size": ["2GiB"],
     "cycle": ["arrival", "event", "60"],
     "predictor": ["user-average", "oracle"],
     "placement": ["best-fit"],
@@ -71,6 +72,9 @@ TEXTS: dict[str, list[Any]] = {
 TEXTS["set"] = [("slack=3",), ("arrival_phase=0.3",), ("capacity_phase=0.3",), ("capacity_swing=0.2",)]
 #: What says only what is the default there, or decides about jobs that these files do not have.
 SAME = {("dependencies", "drop"), ("plan_ahead", "no"), ("unknown_profile", "drop"), ("allow_disconnected", False)}
+#: What concerns only files that are large, or lack something, or have something to repair.
+SAME |= {("max_size", "2GiB"), ("strict", True)}
+SAME |= {(name, value) for name in ("default_run_time", "default_size") for value in (0.5, 7.0)}
 
 
 def leaves(options: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

@@ -314,6 +314,9 @@ def load_workload(
     WorkloadError
         If the file does not exist, cannot be read, or has invalid content.
     """
+    for name in ("strict", "max_size") if options.trace == WorkloadOptions.trace else ():
+        if getattr(options, name):
+            raise InvalidConfiguration(f"--{name.replace('_', '-')}: has no effect without --trace FILE")
     provider = plugins.workload_provider("batch", options.trace)
     machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
     if options.attributes is not None:

@@ -108,7 +108,7 @@ class DagSystem(SeededProblemSpec):
         if not options.tasks and options.moving_delay != DagOptions.moving_delay:
             raise InvalidConfiguration("--moving-delay: has no effect without --tasks")
         is_read = options.trace != GENERATED
-        for name in () if is_read else _OF_READERS:
+        for name in () if is_read else (*_OF_READERS, "max_size"):
             if getattr(options, name) != getattr(DagOptions, name):
                 text = name.replace("_", "-")
                 raise InvalidConfiguration(
