@@ -181,7 +181,11 @@ def yaml_entries(source: str, text: str, what: str, one: str = "entry") -> Itera
 
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+    ) as error:  # of long integers, of days
         raise WorkloadError(f"{source}: is not a YAML file: {' '.join(str(error).split())}") from error
     if isinstance(document, Mapping) and set(document) == {what}:
         document = document[what]
