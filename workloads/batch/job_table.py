@@ -511,7 +511,8 @@ def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bo
     wanted = f"an integer of at most {LARGEST:g}" if what in _WHOLE else f"a finite number of at most {LARGEST:g}"
     wrong = ~(np.abs(values) <= LARGEST)
     if what in _WHOLE:
-        wrong |= values % 1 != 0
+        with np.errstate(invalid="ignore"):  # of infinity
+            wrong |= values % 1 != 0
     if dates.any() and not wrong.any():
         wrong = ~dates & (values != -1.0)
         wanted = "a date as in other rows"

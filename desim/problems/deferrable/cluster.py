@@ -146,7 +146,7 @@ class DeferrableCluster(SlottedProblem):
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.resources = _names(resources)
         self.capacity_process = capacity if callable(capacity) else replayed_capacity(capacity)
-        self.delay_weight = check_float("delay_weight", delay_weight, least=0)
+        self.delay_weight = check_float("delay_weight", delay_weight, least=0, most=1e15)
         self.violation_weights = _weights("violation_weight", violation_weight, len(self.resources))
         self.overcommit = bool(check_choice("overcommit", overcommit, (True, False)))
         self.eviction = check_choice("eviction", eviction, ("never", "lost", "restarted"))
