@@ -152,7 +152,7 @@ def write_durably(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file that desim should have written itself, and that anybody may have changed.
+    """Return the content of a JSON file that desim should have written itself, and that may have been changed since.
 
     Parameters
     ----------

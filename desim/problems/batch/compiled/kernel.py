@@ -1110,10 +1110,12 @@ def core_ranges(
     ----------
     cores_of : array of int
         Requested cores by row.
-    started, ended : array of int
-        Rows in the order of starts and of ends.
+    started : array of int
+        Rows in the order of starts.
     ended_before : array of int
         Number of jobs that had ended before each start.
+    ended : array of int
+        Rows in the order of ends.
     num_cores : int
         Number of cores.
     """

@@ -149,6 +149,7 @@ class Outcome:
         def read(
             names: list[str] | None, predicate: pl.Expr | None, height: int | None, batch_size: int | None
         ) -> Iterator[pl.DataFrame]:
+            """Make the columns that a query reads."""
             frame = self.frame(table, self.in_order[:height] if predicate is None else self.in_order, names)
             yield frame if predicate is None else frame.filter(predicate).head(height or len(frame))
 
