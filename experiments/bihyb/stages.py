@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from desim.experiments.bihyb.simulate import PASSES, RULES, Setting, perform
+from desim.experiments.claims import read_printed
 from desim.experiments.frame import Choice, Frame, Panel
-from desim.experiments.report_blocks import Block, Paragraph
+from desim.experiments.report_blocks import Block, Paragraph, Table, short
 from desim.experiments.study import DataStudy
 from desim.experiments.tables import value_table
 
 FLOATS, WHOLE = "shares as floats", "whole numbers"
 SIZES = (50, 100, 150)
+LEARNED = "PPO-BiHyb"
+PUBLISHED = read_printed("desim.experiments.bihyb")
+"""Mean makespans of ten instances, by number of queries and agent."""
 QUICK_SIZE, QUICK_PASSES = 10, 100
 
 
@@ -58,6 +62,13 @@ class Stages(DataStudy):
         """Yield the tables."""
         if self.data is None:
             yield Paragraph("Without --data, queries are generated, so there are no published figures.")
+        elif not self.quick:
+            yield _published()
+            yield Paragraph(
+                f"The makespans of {LEARNED} on single instances are not published, so that its means are compared "
+                "without intervals."
+            )
+            yield from (_against_learned(frame, panel) for panel in frame.panels)
         how = f"means of {len(self.seed_list)} instances"
         for panel in frame.panels:
             yield value_table(frame, panel, "makespan", f"Makespan, {panel}, {how}", better="lower")
@@ -65,3 +76,20 @@ class Stages(DataStudy):
             title = f"Share of the instances whose makespan meets the lower bound, so that it is optimal, {panel}"
             yield value_table(frame, panel, "optimal", title, better="higher")
             yield value_table(frame, panel, "seconds", f"Processor seconds of a run, {panel}, {how}", better="lower")
+
+
+def _published() -> Table:
+    """Return the published means of all agents."""
+    rows = [[row, *(short(by[row]["makespan"]) for by in PUBLISHED.values())] for row in next(iter(PUBLISHED.values()))]
+    return Table("Published makespans, means of 10 instances", ["", *PUBLISHED], rows)
+
+
+def _against_learned(frame: Frame, panel: str) -> Table:
+    """Return by how much the means of our search are below the published ones of the learned agent."""
+    columns = [size for size in frame.columns(panel) if size in PUBLISHED]
+    rows = []
+    for row in (row for row in frame.rows(panel) if row in PASSES):
+        means = {size: frame.estimate(panel, size, row, "makespan").mean for size in columns}
+        ahead = [100.0 * (1.0 - means[size] / PUBLISHED[size][LEARNED]["makespan"]) for size in columns]
+        rows.append([row, *(f"{percent:+.2f} %" for percent in ahead)])
+    return Table(f"How much shorter than that of {LEARNED} the mean makespan is, {panel}", ["", *columns], rows)

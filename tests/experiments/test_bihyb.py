@@ -9,8 +9,8 @@ import pytest
 
 from desim.exceptions import WorkloadError
 from desim.experiments.bihyb import FAMILY
-from desim.experiments.bihyb.claims import PUBLISHED
 from desim.experiments.bihyb.simulate import RULES, Setting, perform
+from desim.experiments.bihyb.stages import PUBLISHED
 from desim.experiments.frame import Choice
 from desim.sweep import Run, Workers
 from desim.workloads.dag import stages

@@ -116,7 +116,7 @@ def frames_of(name: str) -> dict[str, Frame]:
 
 
 def test_papers_have_frames_beside_their_pages() -> None:
-    assert {name for name in FAMILIES if frames_of(name)} == {"dbf", "lachesis", "ogasched", "openb", "osdec"}
+    assert {name for name in FAMILIES if frames_of(name)} == {"bihyb", "dbf", "lachesis", "ogasched", "openb", "osdec"}
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if frames_of(name)])
