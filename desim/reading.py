@@ -281,6 +281,11 @@ def suffix_of(path: Pathish) -> str:
 def read_bytes(path: Pathish) -> bytes:
     """Return the whole unpacked content of a file.
 
+    Parameters
+    ----------
+    path : str or path
+        File.
+
     Raises
     ------
     WorkloadError
@@ -397,6 +402,11 @@ def read_text(path: Pathish) -> str:
 def read_json(path: Pathish) -> Any:
     """Return the content of a JSON file.
 
+    Parameters
+    ----------
+    path : str or path
+        File.
+
     Raises
     ------
     WorkloadError
@@ -410,6 +420,7 @@ def parse_json(source: str, text: str) -> Any:
     """Return the content of a JSON text; `source` is its name for messages. Errors are those of `read_json`."""
 
     def refuse(constant: str) -> NoReturn:
+        """Refuse a number that is not finite."""
         raise WorkloadError(f"{source}: got {constant}, expected finite numbers")
 
     _check_depth(source, text, _CURRENT.get().depth)
@@ -507,6 +518,11 @@ def read_parquet(path: Pathish) -> tuple[pl.DataFrame, dict[str, str]]:
     """Return the table in a Parquet file and its metadata.
 
     The number of rows is compared with the limits before memory is taken: equal rows take nearly no space in the file.
+
+    Parameters
+    ----------
+    path : str or path
+        File.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Makespan of the stages of 50, 100 and 150 TPC-H queries on one pool: rules and search, in two arithmetics."""
+"""Makespan of the stages of 50, 100 and 150 TPC-H queries on one pool: rules and search, with two kinds of arithmetic."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Stages(DataStudy):
         return self.quick or self.data is None
 
     def panels(self) -> Sequence[Panel]:
-        """Return rules and searches on the instances of each size, in both arithmetics."""
+        """Return rules and searches on the instances of each size, with both kinds of arithmetic."""
         sizes = (QUICK_SIZE,) if self.quick and self.data is None else SIZES
         most = min(self.most_passes, QUICK_PASSES) if self.quick else self.most_passes
         names = [*RULES, *(name for name, passes in PASSES.items() if passes <= most)]
