@@ -1,4 +1,4 @@
-"""Makespan of the stages of 50, 100 and 150 TPC-H queries on one pool: rules and search, with two kinds of arithmetic."""
+"""Makespan of the stages of TPC-H queries on one pool: rules and search, with two kinds of arithmetic."""
 
 from __future__ import annotations
 
