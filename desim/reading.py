@@ -470,7 +470,7 @@ def parse_yaml(source: str, text: str) -> Any:
     try:
         loader = _yaml_loader()(text)
         return loader.get_single_data()
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: of integers with thousands of digits
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
