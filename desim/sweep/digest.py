@@ -423,7 +423,10 @@ def _origin_of(name: str) -> Path | None:
     spec = _specs.get(key)
     if spec is None:
         finders = (finder for finder in sys.meta_path if hasattr(finder, "find_spec"))
-        spec = next((spec for finder in finders if (spec := finder.find_spec(top, None)) is not None), None)
+        try:
+            spec = next((spec for finder in finders if (spec := finder.find_spec(top, None)) is not None), None)
+        except ImportError:  # a finder refuses the module
+            spec = None
         if spec is None:
             return None
         _specs[key] = spec

@@ -168,7 +168,7 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
         (("--dependencies", "users"), "got no known user"),
         (("--dependencies", "users", "--stream"), "--dependencies: got users, but a stream cannot link"),
         (("--session-gap", 5), "--session-gap: got 5.0, but it applies only"),
-        (("--users", 0), "--users: got 0, expected an integer >= 1"),
+        (("--users", 0), "--users: got 0, expected an integer from 1 to"),
         (("--moldable", -1), "sigma: got -1"),
         (("--moldable", 1, "--nodes", "2x16"), "--moldable: got 1.0, but it applies only to jobs"),
     ],

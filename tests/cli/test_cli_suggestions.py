@@ -33,7 +33,7 @@ def test_names_that_are_nearly_right_are_suggested(desim: Desim, line: str, mess
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("run batch --cores 0", "--cores: got 0, expected an integer >= 1"),
+        ("run batch --cores 0", "--cores: got 0, expected an integer from 1 to"),
         ("run batch --jobs 0", "--jobs: got 0, expected"),
         ("run batch --load -1", "--load: got -1.0, expected a finite number > 0"),
         ("run batch --jobs 5 --until -1", "--until: got -1.0, expected a time > 0"),

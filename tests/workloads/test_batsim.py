@@ -181,7 +181,7 @@ def test_broken_files(put: Callable[[bytes], Path], content: bytes, message: str
 def test_arguments_out_of_range(workload: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match=r"unknown_profile: got 'x', expected one of 'error', 'drop'"):
         batsim.read(workload(job()), unknown_profile="x")  # type: ignore[arg-type]
-    with pytest.raises(InvalidConfiguration, match="num_cores: got 0, expected an integer >= 1"):
+    with pytest.raises(InvalidConfiguration, match="num_cores: got 0, expected an integer from 1 to"):
         batsim.write(tmp_path / "w.json", [], 0)
     with pytest.raises(WorkloadError, match=r"missing\.json: cannot be read: No such file"):
         batsim.read(tmp_path / "missing.json")

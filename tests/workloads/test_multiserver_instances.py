@@ -186,7 +186,7 @@ def test_rewards_of_the_default_are_of_the_order_of_the_paper() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"num_ports": 0}, "num_ports: got 0, expected an integer >= 1"),
+    ({"num_ports": 0}, "num_ports: got 0, expected an integer from 1 to 100000000"),
     ({"density": 0.99}, "density: got 0.99, expected a finite number >= 1"),
     (
         {"num_ports": 21, "num_nodes": 8},

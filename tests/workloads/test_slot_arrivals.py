@@ -58,7 +58,7 @@ def test_periodic_arrivals_follow_their_wave() -> None:
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda: bernoulli_arrivals(0, 3), "num_slots: got 0, expected an integer >= 1"),
+        (lambda: bernoulli_arrivals(0, 3), "num_slots: got 0, expected an integer from 1 to 100000000"),
         (
             lambda: bernoulli_arrivals(3, 2, [0.5, 1.1]),
             "probability of port 1: got 1.1, expected a finite number from 0 to 1",
