@@ -511,7 +511,7 @@ def close_cut(directory: Path) -> int:
     Parameters
     ----------
     directory : Path
-        Directory of the run. Nobody else may be writing to it.
+        Directory of the run. No other program may be writing to it.
 
     Returns
     -------
