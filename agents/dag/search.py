@@ -5,7 +5,7 @@ these nodes with fixed executors for some of them; list scheduling decodes it, s
 search starts from the plans of common orders and allocations and from the rest of the last plan. It moves nodes and
 jobs to other positions until the budget is used up. Between plannings the plan is carried out, with each copy assigned
 as late as possible, so that later arrivals can still change it. On pools, the search justifies schedules instead, see
-:mod:`desim.agents.dag.pool_search`.
+``desim.agents.dag.pool_search``.
 """
 
 from __future__ import annotations

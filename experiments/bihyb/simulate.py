@@ -115,7 +115,7 @@ class Rule:
 
 
 @lru_cache(maxsize=4)
-def _instances(data: str) -> dict[str, list[stages.Instance]]:
+def _instances(data: str) -> dict[str, list[tuple[Job, Executors]]]:
     return stages.read_all(Path(data) / "bihyb" / "instances.json.gz")
 
 

@@ -15,14 +15,11 @@ from desim.problems.dag.job import Job
 from desim.workloads.files import Pathish
 from desim.workloads.json_fields import read_object
 
-__all__ = ["CAPACITY", "Instance", "instance", "read", "read_all"]
+__all__ = ["CAPACITY", "instance", "read", "read_all"]
 
 CAPACITY = 6_000
 """Units of the pool, unless an instance states them."""
 RESOURCE = "units"
-
-Instance = tuple[Job, Executors]
-"""All stages as one job, and the pool."""
 
 
 def instance(
@@ -32,8 +29,8 @@ def instance(
     *,
     capacity: float = CAPACITY,
     label: str = "",
-) -> Instance:
-    """Return an instance as a job of all stages, and a pool.
+) -> tuple[Job, Executors]:
+    """Return an instance: all stages as one job, and the pool.
 
     Parameters
     ----------
@@ -68,7 +65,7 @@ def instance(
     return job, pool
 
 
-def _of(content: Any, where: str) -> Instance:
+def _of(content: Any, where: str) -> tuple[Job, Executors]:
     keys = ("durations", "demands", "edges")
     if not isinstance(content, dict) or any(not isinstance(content.get(key), list) for key in keys):
         raise WorkloadError(f"{where}: expected an object with the lists {', '.join(keys)}")
@@ -80,7 +77,7 @@ def _of(content: Any, where: str) -> Instance:
         raise WorkloadError(f"{where}: {error}") from error
 
 
-def read(path: Pathish) -> Instance:
+def read(path: Pathish) -> tuple[Job, Executors]:
     """Read a file with one instance.
 
     Parameters
@@ -101,7 +98,7 @@ def read(path: Pathish) -> Instance:
     return _of(read_object(path), str(path))
 
 
-def read_all(path: Pathish) -> dict[str, list[Instance]]:
+def read_all(path: Pathish) -> dict[str, list[tuple[Job, Executors]]]:
     """Read a file with lists of instances by name.
 
     Parameters
@@ -119,7 +116,7 @@ def read_all(path: Pathish) -> dict[str, list[Instance]]:
     WorkloadError
         If the file cannot be read, or its content is invalid.
     """
-    found: dict[str, list[Instance]] = {}
+    found: dict[str, list[tuple[Job, Executors]]] = {}
     for name, instances in read_object(path).items():
         if not isinstance(instances, list):
             raise WorkloadError(f"{path}: {name}: got {type(instances).__name__}, expected a list of instances")
