@@ -18,6 +18,7 @@ from desim.cli.output import print_json, print_table, print_text
 from desim.cli.targets import clear_result
 from desim.core import Agent, Engine
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import how_many
 from desim.notes import print_note, progress
 from desim.plotting.axes import Style
 from desim.plotting.files import FigureFormat, draw_figures
@@ -172,7 +173,8 @@ def print_repairs(repairs: Mapping[str, Any]) -> None:
         ]
         for reason in reasons
     ]
-    title = f"{repairs['rows']:,} rows of the file: {repairs['jobs']:,} jobs, {repairs['dropped']:,} rows dropped"
+    read, dropped = how_many(repairs["rows"], "row"), how_many(repairs["dropped"], "row")
+    title = f"{read} of the file: {how_many(repairs['jobs'], 'job')}, {dropped} dropped"
     print_table(["repair", "action", "rows", place], rows, words=(1, 3), title=title)
 
 

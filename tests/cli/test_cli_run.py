@@ -51,7 +51,7 @@ def test_the_table_names_every_metric(desim: Desim, log: Path) -> None:
 def test_repairs_are_told(desim: Desim, broken_log: Path) -> None:
     outcome = desim("run", "batch", "--trace", broken_log)
     assert outcome.status == 0
-    assert "7 rows of the file: 6 jobs, 1 rows dropped" in outcome.out
+    assert "7 rows of the file: 6 jobs, 1 row dropped" in outcome.out
     assert "cancelled before it ran" in outcome.out
     document = json.loads(desim("run", "batch", "--trace", broken_log, "--json").out)
     assert document["workload"]["repairs"]["reasons"]["cancelled"]["count"] == 1
