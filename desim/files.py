@@ -98,15 +98,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             _write(draft, path, write)
         except FileNotFoundError:  # removed as a leftover: process ids are not unique across machines of one name
             _write(draft, path, write)
-    except DesimError:
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) or type(error).__module__.startswith("polars"):  # polars raises its own errors
-            raise StorageError.of(path, error) from error
-        raise
-    finally:
+    except BaseException as error:
         with suppress(OSError):  # in a read-only directory, the draft was never created
             draft.unlink(missing_ok=True)
+        is_of_storage = isinstance(error, OSError) or type(error).__module__.startswith("polars")
+        if isinstance(error, DesimError) or not is_of_storage:
+            raise
+        raise StorageError.of(path, error) from error
 
 
 def _write(draft: Path, path: Path, write: Callable[[Path], object]) -> None:

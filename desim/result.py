@@ -332,7 +332,8 @@ class Result:
         known = kinds().get(str(info.get("problem"))) if "kind" not in info else None
         if known is not None:
             info = {known.former_info.get(name, name): value for name, value in info.items()}
-            if unknown := sorting.keys() - {table.name for table in known.tables}:
+            unknown = sorting.keys() - {table.name for table in known.tables}
+            if unknown and not info.get("parts"):  # custom parts of a cluster may have tables
                 raise RecordError(f"{source / INFO_FILE}: problem {known.name!r} has no table {min(unknown)!r}")
             for column in (*known.info, *(() if info.get("status") == "running" else RUN)):
                 if fault := fault_of(column, info):

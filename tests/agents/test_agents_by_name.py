@@ -68,7 +68,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
 
 FEATURES = {
     "batch": {"moldable"},
-    "dag": {"links", "outages", "arrivals"},
+    "dag": {"links", "outages", "arrivals", "demands"},
     "deferrable": {"eviction"},
     "multiserver": {"gangs"},
 }
@@ -127,13 +127,13 @@ def everything() -> dict[str, Problem]:
     """Return a problem of each kind with all features that agents may not take into account."""
     moldable = [job._replace(qos="low", sizes=(Size(1, 9.0, 9.0),)) for job in JOBS]
     levels = [QualityOfService("high", preempts=("low",)), QualityOfService("low")]
-    chain = dag.Job(0, [1.0, 2.0], [(0, 1, 3.0)])
+    chain = dag.Job(0, [1.0, 2.0], [(0, 1, 3.0)], demands=[{"cores": 1.0}] * 2)
     graph = BipartiteGraph([[1.0]], [[2.0]])
     return {
         "batch": BatchCluster(moldable, 8, qos=levels),
         "dag": dag.DagCluster(
             [chain, chain.submitted(5.0, job_id=1)],
-            dag.Executors([1.0, 2.0], 4.0),
+            dag.Executors([1.0, 2.0], 4.0, capacities=[{"cores": 2.0}] * 2),
             transfers="when_assigned",
             links=dag.SharedLinks.bus(2, 1.0),
             processes=[random_outages(9.0, 1.0)],
@@ -156,7 +156,8 @@ def test_agents_say_what_they_take_into_account(problem: str, name: str) -> None
     assert bool(told) == (considered < there)
     assert all((f"{feature} (" in told) == (feature not in considered) for feature in there)
     if problem == "dag" and hasattr(agent, "reset"):  # the agent decides whether nodes are planned ahead
-        plain = dag.DagCluster(whole.jobs, whole.executors)  # type: ignore[attr-defined]
+        chain = dag.Job(0, [1.0, 2.0], [(0, 1, 3.0)])
+        plain = dag.DagCluster([chain], dag.Executors([1.0, 2.0], 4.0))
         agent.reset(plain.for_agent(agent).describe(), np.random.default_rng(0))
 
 
@@ -165,9 +166,10 @@ def test_what_is_not_taken_into_account_is_told_before_the_run() -> None:
     with pytest.warns(DisregardedWarning, match=r"heft does not take into account: links \(.*\), outages \("):
         info = simulate(whole, "heft").info
     assert info["planned_end"] > 0
+    with pytest.warns(DisregardedWarning, match=r"^rollout:fifo-eft does not take into account: demands \("):
+        simulate(whole, "rollout:fifo-eft")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        simulate(whole, "rollout:fifo-eft")
         simulate(EVERYTHING["multiserver"], "gang-drf")
 
 

@@ -241,4 +241,4 @@ simulate(DeferrableCluster(jobs, [150]), Killing(), out=sys.argv[1])
         assert loaded.info["status"] == "running"
         assert loaded.jobs.height == 16_400  # the first part, with the jobs that left together
         assert loaded.jobs["status"].unique().to_list() == ["completed"]
-        assert loaded.table("slots").height == 0
+        assert loaded.table("slots").height == 82  # tables write their parts together

@@ -196,9 +196,9 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"real_time": None}, "real_time: got"),
     ({"resources": None}, "resources: got"),
     ({"resources": ("cores", "time")}, "time"),
-    *(({"num_slots": value}, f"num_slots: got {value!r}, expected an integer >= 1") for value in (0, 2.5, "5")),
+    *(({"num_slots": value}, f"num_slots: got {value!r}, expected an integer from 1 to") for value in (0, 2.5, "5")),
     *(
-        ({"delay_weight": value}, f"delay_weight: got {value!r}, expected a finite number >= 0")
+        ({"delay_weight": value}, f"delay_weight: got {value!r}, expected a finite number from 0 to")
         for value in (-1, NAN, [1, 2])
     ),
     *(

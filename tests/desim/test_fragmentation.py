@@ -116,5 +116,5 @@ def test_the_most_frequent_requests_are_typical() -> None:
 
 
 def test_a_resource_that_no_node_has() -> None:
-    with pytest.raises(InvalidConfiguration, match="resource: got 'cpu', expected one of cores, memory"):
+    with pytest.raises(InvalidConfiguration, match="resource: got 'cpu', expected one of 'cores', 'memory'"):
         Fragmentation([(KINDS[0], 1)], NodeTable(NODES), "cpu")

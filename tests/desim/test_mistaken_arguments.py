@@ -62,7 +62,7 @@ def cluster() -> BatchCluster:
         (lambda: BatchCluster(JOBS[0], 2), "expected a list or another iterable of jobs"),
         (lambda: BatchCluster("jobs.swf", 2), "jobs: got 'jobs.swf', expected a list or another iterable of jobs"),
         (lambda: BatchCluster(JOBS, JOBS * 50), "num_cores: got [Job(job_id=1"),
-        (lambda: BatchCluster(JOBS, "2"), "num_cores: got '2', expected an integer >= 1"),
+        (lambda: BatchCluster(JOBS, "2"), "num_cores: got '2', expected an integer from 1 to 16777216"),
         (
             lambda: BatchCluster(JOBS, 2, processes=3),
             "processes: got 3, expected a list or another iterable of functions",

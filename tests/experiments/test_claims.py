@@ -123,7 +123,7 @@ def test_papers_have_frames_beside_their_pages() -> None:
 def test_the_tables_that_open_a_page_follow_from_the_tables_beside_it(name: str) -> None:
     page = (PAGES / f"{name}.rst").read_text(encoding="utf-8")
     opening = FAMILIES[name].opening(frames_of(name))
-    assert opening.claims and opening.rules
+    assert opening.rules and (opening.claims or name == "bihyb")  # whose publication is compared in a table
     for block in opening.blocks():
         text = block.folded if isinstance(block, Table) and block.folded else documented(block)
         assert text in page, "write the page again: desim reproduce PAPER --report"

@@ -122,7 +122,7 @@ def test_they_are_offered_where_there_are_nodes() -> None:
         assert not kind_of("batch").figures[figure].suits([on_nodes, on_cores])
     with pytest.raises(InvalidConfiguration, match=r"got a run on cores without nodes \('a'\)"):
         node_map({"a": on_cores})
-    with pytest.raises(InvalidConfiguration, match="resource: got 'disks', expected one of cores, memory"):
+    with pytest.raises(InvalidConfiguration, match="resource: got 'disks', expected one of 'cores', 'memory'"):
         node_gantt(on_nodes, "disks")
 
 

@@ -167,7 +167,7 @@ def test_comparisons_reuse_runs_of_either_engine(tmp_path: Path) -> None:
     first = compare("batch", ["fcfs", "easy"], engine="compiled", **options)
     assert first.result("easy-fcfs").info["engine"] == "compiled"
     second = compare("batch", ["fcfs", "easy"], engine="simpy", **options)
-    assert all(one.reused for one in second.summaries)
+    assert all(one.reused for one in second.all_runs)
 
 
 def test_nothing_loads_numba_before_it_compiles() -> None:

@@ -69,6 +69,7 @@ def test_every_agent_leaves_valid_records_and_all_rules_are_checked(agent, links
         "repetitions",
         "shares",
         "moving_delay",
+        "pools",
         "earliest_source" if links else "links",
     }
     assert report.checks["duration"] == len(run.result.table("copies"))
@@ -84,7 +85,7 @@ def test_every_agent_leaves_valid_records_task_by_task(agent):
         report = validate(run.result, run.jobs)
         assert report.ok, str(report)
         copies = run.result.table("copies")
-        assert set(report.checks) == set(rules_of("dag")) - {"earliest_source", "links"}
+        assert set(report.checks) == set(rules_of("dag")) - {"earliest_source", "links", "pools"}
         assert report.checks["repetitions"] == report.checks["duration"] == len(copies)
         outcomes.update(copies["outcome"].to_list())
         repeated += int(copies.filter(OUTCOME == "completed").select("job_id", "node", "task").is_duplicated().sum())

@@ -56,11 +56,6 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         If an argument is out of range, or the compiled loop does not serve it.
     MissingDependency
         If numba is not installed.
-
-    Examples
-    --------
-    >>> import gymnasium, desim.envs
-    >>> envs = gymnasium.make_vec("desim/Batch-v0", 64, vectorization_mode="vector_entry_point")  # doctest: +SKIP
     """
 
     def __init__(
