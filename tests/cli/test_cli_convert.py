@@ -45,7 +45,7 @@ def test_cores_may_be_given_and_must_be_for_batsim(desim: Desim, log: Path, tmp_
 
 def test_repairs_of_a_conversion_are_told(desim: Desim, broken_log: Path, tmp_path: Path) -> None:
     outcome = desim("convert", broken_log, tmp_path / "a.json")
-    assert "1 rows dropped" in outcome.out
+    assert "1 row dropped" in outcome.out
     assert "6 jobs" in outcome.out
 
 
