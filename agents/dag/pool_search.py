@@ -89,6 +89,8 @@ class PoolState(NamedTuple):
         demands = np.array(
             [capacity if (own := state.units[node]) is None else np.tile(own, (count, 1)) for state, node in owners]
         ).astype(np.int64)
+        run_times = run_times.reshape(len(owners), count)  # also without any node
+        demands = demands.reshape(len(owners), *capacity.shape)
         copies = sorted(
             (copy.finish, executor, copy.sequence, _units(copy.state.units[copy.node], capacity[executor]))
             for executor, queue in observation.executor_queues.items()
