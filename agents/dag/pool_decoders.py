@@ -260,7 +260,7 @@ def _next_time(net: Network, now: Pass, arrival: float) -> float:
 
 @_small
 def _advance(net: Network, now: Pass, time: float) -> None:
-    """Give back the amounts of what ends until a time."""
+    """Release what nodes that end by a time hold."""
     while now.counts[2] < len(net.release_times) and net.release_times[now.counts[2]] <= time:
         for kind in range(now.free.shape[1]):
             now.free[net.release_pools[now.counts[2]], kind] += net.release_units[now.counts[2], kind]

@@ -50,7 +50,7 @@ def test_a_killed_run_is_closed_at_its_last_complete_part(tmp_path: Path) -> Non
     assert len(same) == len(result.jobs)
     assert whole.filter(pl.col("finish_time") < result.end_time).height <= len(result.jobs)
     assert validate(result).ok
-    assert draft.exists()  # it is somebody else's
+    assert draft.exists()  # another program writes it
     with pytest.raises(RecordError, match="the run has ended with status 'interrupted'"):
         close_cut(out)
 

@@ -50,7 +50,7 @@ def same(ours: Any, theirs: Any) -> None:
 
 
 def play(seed: int, mode: AutoresetMode, num_steps: int, **options: Any) -> int:
-    """Let both kinds of environment do the same; return how many episodes ended."""
+    """Step both kinds of environment with the same actions; return how many episodes ended."""
     ours = BatchVectorEnv(3, autoreset_mode=mode, **options)
     theirs = SyncVectorEnv([lambda: gymnasium.make("desim/Batch-v0", **options)] * 3, autoreset_mode=mode)
     rng, ended = np.random.default_rng(seed), 0

@@ -28,10 +28,10 @@ __all__ = ["BatchVectorEnv"]
 class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArray[Any]]):
     """Many :class:`~desim.problems.batch.env.BatchEnv` that a compiled loop steps together.
 
-    The loop serves rigid jobs on counted cores that are killed at their requested times,
-    observed by features of the window, with waiting as reward; what else :class:`~desim.problems.batch.env.BatchEnv`
-    offers needs ``gymnasium.vector.SyncVectorEnv``. Episodes, masks, rewards and ends are those of single environments
-    with the same seeds. Observations are the same, too, but a sum over running jobs may round differently.
+    The loop serves rigid jobs on counted cores that are killed at their requested times, observed by features of the
+    window, with waiting as reward; for everything else, use ``gymnasium.vector.SyncVectorEnv``. Episodes, masks, rewards
+    and ends are those of single environments with the same seeds. Observations are the same, too, but a sum over running
+    jobs may round differently.
 
     ``info`` contains ``time``, ``elapsed`` and ``invalid`` of every environment, and ``decisions`` where an episode has
     ended.
@@ -112,20 +112,21 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
     @staticmethod
     def _check(single: BatchEnv) -> None:
         """Raise an error if the compiled loop does not serve an environment."""
+        encoder, reward = single.encoder, single.reward
         fault = ""
-        if type(single.encoder) is not FeatureEncoder:
-            fault = f"observation: got {type(single.encoder).__name__}, which"
-        elif single.encoder.reserve_after < math.inf:
-            fault = f"reserve_after: got {single.encoder.reserve_after!r}, which"
-        elif type(single.reward) is not WaitingCost or single.reward.power != 1:
-            fault = f"reward: got {type(single.reward).__name__} with power {getattr(single.reward, 'power', 1)}, which"
+        if type(encoder) is not FeatureEncoder:
+            fault = f"observation: got {type(encoder).__name__}"
+        elif encoder.reserve_after < math.inf:
+            fault = f"reserve_after: got {encoder.reserve_after!r}"
+        elif type(reward) is not WaitingCost or reward.power != 1:
+            fault = f"reward: got {type(reward).__name__} with power {getattr(reward, 'power', 1)}"
         elif single.until < math.inf:
-            fault = f"until: got {single.until!r}, which"
+            fault = f"until: got {single.until!r}"
         elif isinstance(single.episodes, TraceEpisodes) and single.episodes.arrivals == "open":
-            fault = "arrivals: got 'open', which"
+            fault = "arrivals: got 'open'"
         if fault:
             raise InvalidConfiguration(
-                f"{fault} the compiled environment does not serve; try gymnasium.vector.SyncVectorEnv"
+                f"{fault}, which the compiled environment does not serve; try gymnasium.vector.SyncVectorEnv"
             )
 
     def reset(

@@ -150,7 +150,7 @@ def is_installed() -> bool:
 
 
 class _Columns:
-    """Columns of a whole workload as of a queue, for the scores of a priority order."""
+    """All jobs of a workload with the columns of a queue, from which a priority order computes scores."""
 
     def __init__(self, workload: Workload, expected: NDArray[np.float64]) -> None:
         self.submission_time = workload["submission_time"]
@@ -228,9 +228,8 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
         records.tables["jobs"].extend(
             lambda begin, end: outcome.frame(tables["jobs"], outcome.recorded[begin:end]), len(outcome.recorded)
         )
-    info = cluster.describe() | {
+    info = info | {
         "agent": agent.name,
-        "seed": seed,
         "status": "complete",
         "end_time": end if count else 0,
         "until": None if until == math.inf else until,

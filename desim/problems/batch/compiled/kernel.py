@@ -205,7 +205,7 @@ def enqueue(w: Integers, f: Floats, jobs: Floats, rows: Integers, row: int) -> N
 
 @compiled
 def take(w: Integers, f: Floats, jobs: Floats, rows: Integers, row: int) -> None:
-    """Let a job arrive."""
+    """Handle the arrival of a job."""
     if rows[CORES, row] > w[CORES_IN_ALL]:
         rows[STATUS, row] = REJECTED
         rows[RECORDED, w[NUM_RECORDED]] = row

@@ -27,7 +27,7 @@ STATUSES = ("completed", "killed", "running", "queued", "rejected")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What has become of the jobs of a run.
+    """When the jobs of a run started and ended, and how.
 
     Attributes
     ----------
