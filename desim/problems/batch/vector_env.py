@@ -29,9 +29,9 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
     """Many :class:`~desim.problems.batch.env.BatchEnv` that a compiled loop steps together.
 
     The loop serves rigid jobs on counted cores that are killed at their requested times, observed by features of the
-    window, with waiting as reward; for everything else, use ``gymnasium.vector.SyncVectorEnv``. Episodes, masks, rewards
-    and ends are those of single environments with the same seeds. Observations are the same, too, but a sum over running
-    jobs may round differently.
+    window, with waiting as reward; for everything else, use ``gymnasium.vector.SyncVectorEnv``. Episodes, masks,
+    rewards and ends are those of single environments with the same seeds. Observations are the same, too, but a sum
+    over running jobs may round differently.
 
     ``info`` contains ``time``, ``elapsed`` and ``invalid`` of every environment, and ``decisions`` where an episode has
     ended.
