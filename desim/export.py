@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
 from desim.files import write_atomically
-from desim.plotting.runs import load_runs
 from desim.plotting.views import averages
 from desim.problem import kind_of
 from desim.problems.batch import parse_core_sets
@@ -145,13 +144,12 @@ def time_series(result: Result, *, every: float | None = None) -> pl.DataFrame:
         If the problem has no curves, or the width is not a number > 0.
     """
     kind = kind_of(result)
-    (run,) = load_runs(result, kind.name)
-    view = kind.view(run)
+    view = kind.view(result)
     if not view.curves:
         raise InvalidConfiguration(f"problem {kind.name!r} has no curves over time")
     if every is not None:
-        edges = np.arange(run.begin, run.end, check_float("every", every, above=0.0))
-        return averages(view, np.append(edges, run.end))
+        edges = np.arange(*result.span, check_float("every", every, above=0.0))
+        return averages(view, np.append(edges, result.span[1]))
     steps = [pl.DataFrame({"time": curve.time, name: curve.value}) for name, curve in view.curves.items()]
     table = steps[0]
     for other in steps[1:]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from desim.core import Simulation
-    from desim.plotting.runs import Run
     from desim.plotting.views import View
     from desim.result import Result
     from desim.scenario import ProblemSpec
@@ -300,7 +299,7 @@ class ProblemDescriptor(Extension):
     words_from : ReportText or str
         Texts of reports.
     view_from : callable or str
-        Takes a :class:`desim.plotting.runs.Run` and returns what an interactive page shows for it.
+        Takes a :class:`desim.Result` and returns what an interactive page shows for it.
     environment, vector_environment : str
         Gymnasium environment, and one that steps many of its episodes together, if there is any.
     system_from : ProblemSpec or str
@@ -327,7 +326,7 @@ class ProblemDescriptor(Extension):
     rules_from: tuple[Rule, ...] | str = ()
     figures_from: Mapping[str, Figure] | str = field(default_factory=dict)
     words_from: ReportText | str = field(default_factory=ReportText)
-    view_from: Callable[[Run], View] | str = "desim.plotting.views:plain_view"
+    view_from: Callable[[Result], View] | str = "desim.plotting.views:plain_view"
     environment: str = ""
     vector_environment: str = ""
     system_from: ProblemSpec | str | None = None
@@ -361,7 +360,7 @@ class ProblemDescriptor(Extension):
         return _loaded(self.words_from)
 
     @property
-    def view(self) -> Callable[[Run], View]:
+    def view(self) -> Callable[[Result], View]:
         """Function that returns what an interactive page shows for a run."""
         return _loaded(self.view_from)
 

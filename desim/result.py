@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,9 @@ RUN = (
 )
 """Entries about its end in the description of every run."""
 
+TIMES = ("time", "submission_time", "assignment_time", "starting_time", "finish_time")
+"""Columns of tables that contain times of events."""
+
 MOST_JOBS = 100_000
 """Number of jobs above which notebooks do not show metrics, because they take too long to compute."""
 
@@ -72,6 +77,7 @@ class Result:
         self.info = dict(info)
         self.kind = kind
         self.own_metrics: tuple[Metric, ...] = ()
+        self._name = ""
 
     def __repr__(self) -> str:
         """Return a line that identifies the run."""
@@ -92,6 +98,33 @@ class Result:
             found = self.metrics()
             facts |= {name: format_value(found[name]) for name in metrics.headline if name in found}
         return html_table("Result", facts) + html_table("tables", sizes)
+
+    @property
+    def name(self) -> str:
+        """Name in figures and on pages: the agent's, unless :meth:`named` has given another one."""
+        return self._name or str(self.info.get("agent") or "result")
+
+    def named(self, name: str) -> Result:
+        """Return the same run under another name, such as one that distinguishes runs of the same agent."""
+        other = copy(self)
+        other._name = name
+        return other
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """Begin and end in seconds or slots: from 0, or from the first arrival if that is late.
+
+        The end of a run that has crashed is the last time in its records.
+        """
+        import polars as pl
+
+        end = self.info.get("end_time")
+        if end is None:
+            found = [(name, column) for name in self._tables for column in TIMES if column in self.table(name).columns]
+            end = max([0.0, *(self.table(name).select(pl.col(column).max()).item() or 0.0 for name, column in found)])
+        jobs = self.jobs if "jobs" in self._tables else pl.DataFrame({"submission_time": []})
+        first = jobs.select(pl.col("submission_time").min()).item() or 0.0
+        return 0.0 if first <= 0.05 * (end - first) else first, float(end)
 
     @property
     def end_time(self) -> float:

@@ -38,9 +38,8 @@ if TYPE_CHECKING:
         metric_lines,
         performance_profiles,
     )
-    from desim.plotting.interactive import Estimates, view
+    from desim.plotting.interactive import view
     from desim.plotting.page import Table
-    from desim.plotting.reports import Comparison
     from desim.problems.batch.figures import queue_length, waiting_by_size
     from desim.problems.dag.drawings import dag_drawing
     from desim.problems.dag.figures import executor_utilization, jobs_in_system
@@ -56,8 +55,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Comparison",
-    "Estimates",
     "Table",
     "allocation_map",
     "average_reward",
@@ -90,9 +87,8 @@ __all__ = [
 HOMES = {
     "plotting.comparison": "compare_metrics comparison_figures critical_differences decision_time_cdf distributions "
     "mean_curves metric_lines performance_profiles",
-    "plotting.interactive": "Estimates view",
+    "plotting.interactive": "view",
     "plotting.page": "Table",
-    "plotting.reports": "Comparison",
     "problems.batch.figures": "queue_length waiting_by_size",
     "problems.dag.drawings": "dag_drawing",
     "problems.dag.figures": "executor_utilization jobs_in_system",

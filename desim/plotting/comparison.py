@@ -580,13 +580,13 @@ def mean_curves(
         for agent, results in runs.items()
     }
     every = [run for some in loaded.values() for run in some]
-    length = min(run.end - run.begin for run in every)
+    length = min(run.span[1] - run.span[0] for run in every)
     is_time = kind.time_unit == "s"
     width = bin_width or (nice_duration(length / BINS) if is_time else float(nice_count(length / BINS)))
     edges = np.arange(max(int(length / width), 1) + 1) * width
     views = {agent: [kind.view(run) for run in some] for agent, some in loaded.items()}
     tables = {
-        agent: [averages(view, run.begin + edges) for view, run in zip(some, loaded[agent], strict=True)]
+        agent: [averages(view, run.span[0] + edges) for view, run in zip(some, loaded[agent], strict=True)]
         for agent, some in views.items()
     }
     labels = {name: curve.label for some in views.values() for view in some for name, curve in view.curves.items()}
@@ -655,7 +655,7 @@ def figures_of(comparison: Comparison) -> dict[str, Callable[[], Axes | list[Axe
         found["ranks"] = partial(critical_differences, comparison.ranking, colors=colors)
     if comparison.profile is not None:
         found["profiles"] = partial(performance_profiles, comparison.profile, colors=colors)
-    first = next((kind.view(run) for some in runs.values() for run in load_runs({"": some[0]}, kind.name)), None)
+    first = next((kind.view(some[0]) for some in runs.values()), None)
     if first is not None and first.spread:
         found["distribution"] = partial(_draw_spread, runs, first.spread, kind, colors)
     if first is not None and first.curves and len(comparison.seeds) > 1:
@@ -669,8 +669,7 @@ def _draw_spread(
     """Draw the distributions of a column of the job tables, over all runs of an agent."""
     samples = {}
     for agent, results in runs.items():
-        views = [kind.view(run) for result in results for run in load_runs({agent: result}, kind.name)]
-        values = np.concatenate([view.jobs[column].drop_nulls().to_numpy() for view in views])
+        values = np.concatenate([kind.view(one).jobs[column].drop_nulls().to_numpy() for one in results])
         if len(values):
             samples[agent] = values[np.isfinite(values)]
     return distributions(samples, label=metric_words(column), unit=kind.metrics[f"{column}_mean"].unit, colors=colors)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from desim.exceptions import InvalidConfiguration
-from desim.formatting import heading
 from desim.notes import plain
 from desim.provenance import provenance
-from desim.statistics import LEVEL
 from desim.sweep.comparison import Comparison
-from desim.sweep.tables import sentences, tables
+from desim.sweep.tables import sentences
 
 __all__ = ["write_comparison"]
 
@@ -40,14 +37,11 @@ def write_comparison(comparison: Comparison, path: Path, *, seed: int | None = N
         If there are no runs with this seed.
     """
     from desim.plotting.interactive import view
-    from desim.plotting.reports import Comparison as Compared
 
     drawn = comparison.seeds[0] if seed is None else seed
     if drawn not in comparison.seeds:
         raise InvalidConfiguration(f"--seed: got {drawn}, expected one of {', '.join(map(str, comparison.seeds))}")
     results = {one.policy: one.load() for one in comparison.all_runs if one.seed == drawn}
-    criterion, several = comparison.criterion, len(comparison.seeds) > 1
-    by = "" if criterion is None else heading(criterion.metric, comparison.kind)
     command = {"command": comparison.command} if comparison.command else {}
     notes = sentences(comparison)
     if drawn != comparison.seeds[0]:
@@ -60,30 +54,9 @@ def write_comparison(comparison: Comparison, path: Path, *, seed: int | None = N
         title=f"{comparison.workload['name']}: agents compared",
         metrics=comparison.mean_table,
         notes=notes,
-        comparison=Compared(tables(comparison), comparison.profile, by) if several else None,
-        estimates=_estimates(comparison) if several else (),
+        comparison=comparison if len(comparison.seeds) > 1 else None,
         made=_settings(comparison) | provenance() | command,
     )
-
-
-def _estimates(comparison: Comparison) -> list[Any]:
-    """Return the means, and the mean ranks if there are any, with their intervals."""
-    from desim.plotting.interactive import Estimates
-
-    by = "bootstrap" if comparison.interval == "bootstrap" else "Student's t"
-    note = f"Means over {len(comparison.seeds)} {comparison.pair}s with their {LEVEL:.0%} confidence intervals ({by})."
-    found = []
-    ranking = comparison.ranking
-    for name in comparison.shown:
-        rows = [(agent, *row[name][:3]) for agent, row in comparison.means.items()]
-        found.append(Estimates(heading(name, comparison.kind), comparison.kind.metrics[name].better or "", rows, note))
-    if ranking is not None and comparison.criterion is not None:
-        half = ranking.critical_difference / 2.0
-        rows = [(agent, rank, rank - half, rank + half) for agent, rank in ranking.mean_ranks.items()]
-        label = f"mean rank by {heading(comparison.criterion.metric, comparison.kind)}"
-        note = "Mean ranks ± half the critical difference: agents whose bars overlap do not differ significantly "
-        found.append(Estimates(label, "lower", rows, f"{note}(Nemenyi, {ranking.level:.0%})."))
-    return found
 
 
 def _settings(comparison: Comparison) -> dict[str, str]:

@@ -14,12 +14,14 @@ from desim.exceptions import InvalidConfiguration
 from desim.formatting import duration_words, nice_count, nice_duration
 from desim.plotting.axes import add_legend, count_axis, label_panels, new_panels, plain, set_titles, time_axis
 from desim.plotting.colors import LineStyle, line_styles
-from desim.plotting.runs import Results, Run, Window, load_runs, span_of
+from desim.plotting.runs import Results, Window, load_runs, span_of, title_of
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+
+    from desim.result import Result
 
 __all__ = [
     "BinWidth",
@@ -121,7 +123,7 @@ class CurveOptions(TypedDict, total=False):
 def draw_steps(
     results: Results,
     problem: str,
-    steps_of: Callable[[Run], pl.DataFrame],
+    steps_of: Callable[[Result], pl.DataFrame],
     value: pl.Expr,
     label: str,
     *,
@@ -170,10 +172,10 @@ def draw_steps(
     groups = [pairs] if len(runs) <= MOST_OVERLAID else [[pair] for pair in pairs]
     panels = new_panels(axes, len(groups), height=2.0 if len(groups) > 1 else 3.2)
     for panel, group in zip(panels, groups, strict=True):
-        shown = [table if width is None else _averaged(table, width, span, run.end) for run, table in group]
+        shown = [table if width is None else _averaged(table, width, span, run.span[1]) for run, table in group]
         curves = [(table["time"], table.select(value).to_series().cast(float)) for table in shown]
         lines = draw_curves(panel, curves, [styles[run.name] for run, _ in group], stepped=True)
-        entries = [(run.title, line) for (run, _), line in zip(group, lines, strict=True)]
+        entries = [(title_of(run), line) for (run, _), line in zip(group, lines, strict=True)]
         if len(group) == 1 and len(curves[0][0]) <= MOST_FILLED:
             panel.fill_between(*curves[0], step="post", color=lines[0].get_color(), alpha=0.2, linewidth=0.0)
         entries = entries if len(entries) > 1 else []
@@ -184,7 +186,7 @@ def draw_steps(
         panel.set_ylabel(label)
         time_axis(panel, *span)
         mean = f"mean over {duration_words(width)}" if width is not None else ""
-        set_titles(panel, group[0][0].title if len(group) == 1 else "", mean)
+        set_titles(panel, title_of(group[0][0]) if len(group) == 1 else "", mean)
         if panel is panels[0]:
             first_entries = entries
     add_legend(panels, first_entries)
@@ -199,7 +201,7 @@ def draw_steps(
 def draw_utilization(
     results: Results,
     problem: str,
-    steps_of: Callable[[Run], pl.DataFrame],
+    steps_of: Callable[[Result], pl.DataFrame],
     busy: tuple[str, str],
     things: str,
     *,

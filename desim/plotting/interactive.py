@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from desim.formatting import DAY, metric_words, nice_count, nice_duration
+from desim.formatting import DAY, heading, metric_words, nice_count, nice_duration
 from desim.plotting.maps import integrals
 from desim.plotting.packing import Packed, Pool
 from desim.plotting.page import Block, Chart, Paragraph, Section, Table, write_page
-from desim.plotting.reports import Comparison, Metrics, ReportOfRuns
-from desim.plotting.runs import Run
+from desim.plotting.reports import Metrics, ReportOfRuns
+from desim.plotting.runs import title_of
 from desim.plotting.views import LOOKS, Curve, Lanes, Map, View
+from desim.result import Result
+from desim.statistics import LEVEL
+from desim.sweep.comparison import Comparison
+from desim.sweep.tables import tables as tables_of
 
 if TYPE_CHECKING:
     import polars as pl
 
     from desim.problem import ProblemDescriptor
-    from desim.result import Result
 
-__all__ = ["Estimates", "view"]
+__all__ = ["view"]
 
 #: Number of points per distribution curve.
 SPREAD_POINTS = 400
@@ -32,27 +35,6 @@ SPREAD_POINTS = 400
 MOST_READABLE, FEWEST_READABLE = 1_500, 250
 #: Number of values of a map above which neighbouring slots are averaged.
 MOST_CELLS = 2_000_000
-
-
-class Estimates(NamedTuple):
-    """Values of agents with intervals.
-
-    Attributes
-    ----------
-    label : str
-        Name of the quantity, in words.
-    better : str
-        Better direction, ``"lower"`` or ``"higher"``; empty if neither.
-    rows : sequence of (str, float, float, float)
-        Agent, value, and ends of its interval.
-    note : str
-        Explanation for readers.
-    """
-
-    label: str
-    better: str
-    rows: Sequence[tuple[str, float, float, float]]
-    note: str = ""
 
 
 def view(
@@ -63,7 +45,6 @@ def view(
     metrics: Metrics | None = None,
     notes: Sequence[str] = (),
     comparison: Comparison | None = None,
-    estimates: Sequence[Estimates] = (),
     made: Mapping[str, str] | None = None,
     kind: ProblemDescriptor | None = None,
 ) -> Path:
@@ -87,9 +68,7 @@ def view(
     notes : sequence of str
         Introductory paragraphs, as plain text.
     comparison : Comparison, optional
-        Tests, ranks and profiles of agents, over more runs than those drawn.
-    estimates : sequence of Estimates
-        Values with intervals, drawn one at a time.
+        Comparison of agents, over more runs than those drawn: its tables, intervals and profiles are shown, too.
     made : mapping of str to str, optional
         Provenance of the runs, such as the command, by heading.
     kind : ProblemDescriptor, optional
@@ -120,11 +99,11 @@ def view(
     if charts.spreads:
         label = charts.spreads[0]
         sections.append(Section(f"Distribution of {label}", [Chart("spread", f"Distribution of {label}")], "spread"))
-    if comparison is not None or estimates:
-        blocks: list[Block] = [Chart("estimates", "Values of agents with intervals")] if estimates else []
-        if comparison is not None and comparison.profile is not None:
-            blocks.append(Chart("profile", f"Performance profiles by {comparison.metric}"))
-        sections.append(Section("Comparison", [*blocks, *(comparison.tables if comparison else ())], "comparison"))
+    if comparison is not None:
+        blocks: list[Block] = [Chart("estimates", "Values of agents with intervals")]
+        if comparison.profile is not None:
+            blocks.append(Chart("profile", f"Performance profiles by {_criterion(comparison)}"))
+        sections.append(Section("Comparison", [*blocks, *tables_of(comparison)], "comparison"))
     values, problems = found.computed() if metrics is None else (found.checked(metrics), [])
     known = {name: table for name, table in values.items() if table}
     tables = found.metric_tables(known) if known else []
@@ -137,9 +116,9 @@ def view(
         sections.append(Section("Figures", figures, "figures"))
     rows = [[name, text] for name, text in {**(made or {}), "desim": __version__}.items()]
     sections.append(Section("How this was made", [Table("", ["what", "with"], rows, words=(1,))], "made"))
-    data = charts.document(estimates, None if comparison is None else comparison)
+    data = charts.document(comparison)
     bokeh = Resources(mode="inline", minified=True, components=["bokeh", "bokeh-api"]).js_raw
-    scripts = [*(bokeh if data["charts"] or data["curves"] or estimates else []), _own("view.js")]
+    scripts = [*(bokeh if data["charts"] or data["curves"] or data["estimates"] else []), _own("view.js")]
     return write_page(
         Path(path),
         title,
@@ -161,19 +140,19 @@ class _Charts:
 
     def __init__(self, report: ReportOfRuns) -> None:
         self.report, self.kind = report, report.kind
-        self.runs: list[Run] = report.runs
+        self.runs: list[Result] = report.runs
         self.views: list[View] = [self.kind.view(run) for run in self.runs]
-        ends = [run.end for run in self.runs]
+        ends = [run.span[1] for run in self.runs]
         ends += [float(np.nanmax(part.end, initial=0.0)) for one in self.views for part in _lanes(one)]
         ends += [float(curve.time[-1]) for one in self.views for curve in one.curves.values() if len(curve.time)]
-        self.span = min(run.begin for run in self.runs), max(*ends, 1e-9)
+        self.span = min(run.span[0] for run in self.runs), max(*ends, 1e-9)
         self.pool = Pool(*self.span)
         self.is_drawn = any(one.charts or one.curves for one in self.views)
         self.spreads = list(dict.fromkeys(metric_words(one.spread) for one in self.views if one.spread))
 
-    def document(self, estimates: Sequence[Estimates], comparison: Comparison | None) -> dict[str, Any]:
+    def document(self, comparison: Comparison | None) -> dict[str, Any]:
         """Return everything that the script draws, as plain values."""
-        profile = None if comparison is None or comparison.profile is None else comparison.profile
+        profile = None if comparison is None else comparison.profile
         names = list(self.report.colors)
         return {
             "unit": self.kind.time_unit,
@@ -181,7 +160,7 @@ class _Charts:
             "opening": self.opening(),
             "looks": LOOKS,
             "runs": [
-                {"name": run.name, "title": run.title, "color": names.index(run.name), "jobs": self._count(one)}
+                {"name": run.name, "title": title_of(run), "color": names.index(run.name), "jobs": self._count(one)}
                 for run, one in zip(self.runs, self.views, strict=True)
             ],
             "cards": [self._card(one, run) for run, one in zip(self.runs, self.views, strict=True)],
@@ -193,19 +172,11 @@ class _Charts:
             ],
             "curves": [self._curves(name) for name in dict.fromkeys(name for one in self.views for name in one.curves)],
             "spread": self._spread(),
-            "estimates": [
-                {
-                    "label": item.label,
-                    "better": item.better,
-                    "note": item.note,
-                    "rows": [[name, *(_plain(value) for value in values)] for name, *values in item.rows],
-                }
-                for item in estimates
-            ],
+            "estimates": [] if comparison is None else list(_estimates(comparison)),
             "profile": None
-            if profile is None
+            if comparison is None or profile is None
             else {
-                "label": comparison.metric if comparison else "",
+                "label": _criterion(comparison),
                 "ratios": np.asarray(profile.ratios).round(5).tolist(),
                 "shares": {name: np.asarray(shares).round(5).tolist() for name, shares in profile.shares.items()},
             },
@@ -234,7 +205,7 @@ class _Charts:
     def _count(self, one: View) -> int:
         return len(one.jobs)
 
-    def _card(self, one: View, run: Run) -> dict[str, Any]:
+    def _card(self, one: View, run: Result) -> dict[str, Any]:
         """Return the content of the job cards, by arrival number."""
         import polars as pl
 
@@ -337,6 +308,27 @@ class _Charts:
                 }
             )
         return found
+
+
+def _criterion(comparison: Comparison) -> str:
+    """Return the metric that agents are ranked by, in words."""
+    return "" if comparison.criterion is None else heading(comparison.criterion.metric, comparison.kind)
+
+
+def _estimates(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """Yield the means, and the mean ranks if there are any, with their intervals, as plain values."""
+    by = "bootstrap" if comparison.interval == "bootstrap" else "Student's t"
+    note = f"Means over {len(comparison.seeds)} {comparison.pair}s with their {LEVEL:.0%} confidence intervals ({by})."
+    for name in comparison.shown:
+        label, better = heading(name, comparison.kind), comparison.kind.metrics[name].better or ""
+        rows = [[agent, *map(_plain, row[name][:3])] for agent, row in comparison.means.items()]
+        yield {"label": label, "better": better, "note": note, "rows": rows}
+    if (ranking := comparison.ranking) is not None:
+        half = ranking.critical_difference / 2.0
+        ranks = [[agent, rank, rank - half, rank + half] for agent, rank in ranking.mean_ranks.items()]
+        note = "Mean ranks ± half the critical difference: agents whose bars overlap do not differ significantly "
+        note += f"(Nemenyi, {ranking.level:.0%})."
+        yield {"label": f"mean rank by {_criterion(comparison)}", "better": "lower", "note": note, "rows": ranks}
 
 
 def _lanes(one: View) -> list[Lanes]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.formatting import (
@@ -20,16 +20,14 @@ from desim.formatting import (
 )
 from desim.plotting.colors import line_styles
 from desim.plotting.page import Block, Cell, Paragraph, Picture, Table, picture_of
-from desim.plotting.runs import Run, load_runs
+from desim.plotting.runs import load_runs
 from desim.problem import ProblemDescriptor, kind_of
 from desim.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.statistics import PerformanceProfile
-
-__all__ = ["Comparison", "Metrics", "ReportOfRuns"]
+__all__ = ["Metrics", "ReportOfRuns"]
 
 Metrics = Mapping[str, Mapping[str, float]]
 
@@ -39,24 +37,6 @@ OUTSIDE_CONFIGURATION = ("agent", "seed", "status", "end_time", "num_cores")
 LONGEST_SETTING = 160
 
 
-class Comparison(NamedTuple):
-    """Comparison of agents on a page.
-
-    Attributes
-    ----------
-    tables : sequence of Table
-        Tables of means, differences, tests and so on.
-    profile : PerformanceProfile or None
-        Profiles from :func:`desim.statistics.performance_profile`, drawn as curves.
-    metric : str
-        Metric of the profiles, in words.
-    """
-
-    tables: Sequence[Table] = ()
-    profile: PerformanceProfile | None = None
-    metric: str = ""
-
-
 class ReportOfRuns:
     """Creates the blocks of a page about some results."""
 
@@ -64,17 +44,17 @@ class ReportOfRuns:
         first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
         self.kind = kind or kind_of(first if isinstance(first, Result) else "batch")
         self.runs = load_runs(results, self.kind.name)
-        self._results = {run.name: run.result for run in self.runs}
+        self._results = {run.name: run for run in self.runs}
         self.colors = {name: str(style.color) for name, style in line_styles(self._results).items()}
         self._number = 0
 
     def runs_table(self) -> Table:
         """Return a table of runs: agent, final status, and numbers of jobs by status."""
         statuses, size = self.kind.statuses, self.kind.words.size
-        sizes = [size(run.result) for run in self.runs] if size is not None else []
+        sizes = [size(run) for run in self.runs] if size is not None else []
         unit = TimeUnit(self.kind.time_unit, 1.0)
         if self.kind.time_unit == "s":
-            unit = time_unit(max(run.end for run in self.runs))
+            unit = time_unit(max(run.span[1] for run in self.runs))
         heads = ["run", "agent", "seed", "status", *(name for name, _ in sizes[:1])]
         heads += [f"end ({unit.name})", *(f"{status} (jobs)" for status in statuses)]
         rows: list[list[str | Cell]] = []
@@ -87,13 +67,13 @@ class ReportOfRuns:
                     str(run.info.get("seed", "unknown")),
                     Cell(status, warn=status != "complete"),
                     *(f"{count:,}" for _, count in sizes[index : index + 1]),
-                    format_value(run.end / unit.seconds),
+                    format_value(run.span[1] / unit.seconds),
                     *(f"{counts.get(name, 0):,}" for name in statuses),
                 ]
             )
         return Table("Final status of the runs and of their jobs", heads, rows, words=(1, 3))
 
-    def _counts(self, run: Run) -> dict[str, int]:
+    def _counts(self, run: Result) -> dict[str, int]:
         """Return the numbers of jobs by status."""
         return dict(run.jobs["status"].cast(str).value_counts().iter_rows()) if self.kind.statuses else {}
 
@@ -129,7 +109,7 @@ class ReportOfRuns:
         told = self.kind.words.in_force
         if told is None:
             return []
-        said = [" ".join(told(run.result)) for run in self.runs]
+        said = [" ".join(told(run)) for run in self.runs]
         if len(set(said)) == 1:
             return [Paragraph(said[0])] if said[0] else []
         return [Paragraph(f"{run.name}: {text}") for run, text in zip(self.runs, said, strict=True) if text]
@@ -138,9 +118,9 @@ class ReportOfRuns:
         """Return a description of the workload, listed once if all runs had the same."""
         measure = self.kind.words.workload
         assert measure is not None
-        first, *others = (self.kind.workload_tables(run.result) for run in self.runs)
+        first, *others = (self.kind.workload_tables(run) for run in self.runs)
         same = all(other[name].equals(frame) for other in others for name, frame in first.items())
-        loads = [measure(run.result) for run in self.runs]
+        loads = [measure(run) for run in self.runs]
         names = [run.name for run in self.runs]
         if same and all(load == loads[0] for load in loads):
             names, loads = ["all runs"] if others else names, loads[:1]
@@ -158,7 +138,7 @@ class ReportOfRuns:
         problems = []
         for run in self.runs:
             try:
-                metrics[run.name] = run.result.metrics()
+                metrics[run.name] = run.metrics()
             except DesimError as error:
                 problems.append(Paragraph(f"{run.name} has no metrics: {error}", warn=True))
         return metrics, problems

@@ -1,12 +1,12 @@
-"""Input of figures: named runs of one problem, and the time range to show."""
+"""Input of figures: results of one problem under their names, and the time range to show."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast, overload
+from operator import attrgetter
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, cast, overload
 
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many, shortened
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = [
     "OnePanelARun",
     "Results",
-    "Run",
     "Window",
     "chosen_resource",
     "counted_jobs",
@@ -27,8 +26,8 @@ __all__ = [
     "load_runs",
     "one_panel_a_run",
     "resources_of",
-    "seconds",
     "span_of",
+    "title_of",
 ]
 
 Results = Result | Mapping[str, Result]
@@ -38,72 +37,15 @@ Window = tuple[float, float] | None
 P = ParamSpec("P")
 
 LONGEST_NAME = 60
-#: Columns of tables that contain times of events.
-TIMES = ("time", "submission_time", "assignment_time", "starting_time", "finish_time")
 
 
-@dataclass(frozen=True)
-class Run:
-    """Result with its name in figures.
-
-    Attributes
-    ----------
-    name : str
-        Name in figures.
-    result : Result
-        Result with its tables.
-    begin, end : float
-        Start and end of the time range that figures show, in seconds or slots.
-    """
-
-    name: str
-    result: Result
-    begin: float
-    end: float
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Description of the result."""
-        return self.result.info
-
-    @property
-    def jobs(self) -> pl.DataFrame:
-        """Job table, one row per job."""
-        return self.table("jobs")
-
-    @property
-    def title(self) -> str:
-        """Shortened name, with the status of a run that is not complete."""
-        status = self.info.get("status", "complete")
-        return shortened(self.name, LONGEST_NAME) + ("" if status == "complete" else f" ({status})")
-
-    def table(self, name: str) -> pl.DataFrame:
-        """Return a table of the result."""
-        return self.result.table(name)
+def title_of(run: Result) -> str:
+    """Return the shortened name of a run, with the status of one that is not complete."""
+    status = run.info.get("status", "complete")
+    return shortened(run.name, LONGEST_NAME) + ("" if status == "complete" else f" ({status})")
 
 
-def seconds(result: Result) -> tuple[float, float]:
-    """Return the span of a run in seconds: from 0, or from the first arrival if that is late, to the end.
-
-    For a crashed run, the end is the last time in its records.
-
-    Parameters
-    ----------
-    result : Result
-        The run.
-    """
-    import polars as pl
-
-    end = result.info.get("end_time")
-    if end is None:
-        tables = [result.table(name) for name in result.table_names]
-        found = [(table, name) for table in tables for name in TIMES if name in table.columns]
-        end = max([0.0, *(table.select(pl.col(name).max()).item() or 0.0 for table, name in found)])
-    first = result.jobs.select(pl.col("submission_time").min()).item() or 0.0 if "jobs" in result.table_names else 0.0
-    return 0.0 if first <= 0.05 * (end - first) else first, float(end)
-
-
-def load_runs(results: Results, problem: str, span: Callable[[Result], tuple[float, float]] = seconds) -> list[Run]:
+def load_runs(results: Results, problem: str) -> list[Result]:
     """Return results as named runs; raise InvalidConfiguration unless all are of one problem.
 
     Parameters
@@ -112,13 +54,11 @@ def load_runs(results: Results, problem: str, span: Callable[[Result], tuple[flo
         One result, which is named after its agent, or several by name.
     problem : str
         Name of the problem, such as ``"batch"``; a result without a problem name counts as one of it.
-    span : callable
-        Returns the time range of a result.
 
     Returns
     -------
-    list of Run
-        Runs in the order of the mapping.
+    list of Result
+        Results under their names, in the order of the mapping.
 
     Raises
     ------
@@ -126,7 +66,7 @@ def load_runs(results: Results, problem: str, span: Callable[[Result], tuple[flo
         If the argument is not a result, an empty mapping, or contains a result of another problem.
     """
     if isinstance(results, Result):
-        results = {str(results.info.get("agent") or "result"): results}
+        results = {results.name: results}
     if not isinstance(results, Mapping):
         raise InvalidConfiguration(f"results: got {results!r}, expected a Result or a mapping of names to results")
     if not results:
@@ -139,15 +79,15 @@ def load_runs(results: Results, problem: str, span: Callable[[Result], tuple[flo
             raise InvalidConfiguration(
                 f"results[{str(name)!r}]: got a result of problem {found!r}, expected {problem!r}"
             )
-    return [Run(str(name), result, *span(result)) for name, result in results.items()]
+    return [result.named(str(name)) for name, result in results.items()]
 
 
-def resources_of(run: Run) -> list[str]:
+def resources_of(run: Result) -> list[str]:
     """Return the names of the resources of a run."""
     return [str(name) for name in run.info["resources"]]
 
 
-def chosen_resource(runs: Sequence[Run], resource: str | None) -> str:
+def chosen_resource(runs: Sequence[Result], resource: str | None) -> str:
     """Return a resource, by default the first; raise InvalidConfiguration unless all runs have it."""
     name = resources_of(runs[0])[0] if resource is None else resource
     for run in runs:
@@ -157,7 +97,7 @@ def chosen_resource(runs: Sequence[Run], resource: str | None) -> str:
     return name
 
 
-def counted_jobs(run: Run, size: str, *more: str, unfinished: Sequence[str]) -> str:
+def counted_jobs(run: Result, size: str, *more: str, unfinished: Sequence[str]) -> str:
     """Return the number of jobs of a run in words, with those by status that a chart does not show completely."""
     counts = dict(run.jobs["status"].cast(str).value_counts().iter_rows())
     parts = [f"{how_many(len(run.jobs), 'job')} on {size}", *more]
@@ -165,17 +105,25 @@ def counted_jobs(run: Run, size: str, *more: str, unfinished: Sequence[str]) -> 
     return ", ".join(parts + [f"{count:,} {words}" for words, count in found if count])
 
 
-def span_of(runs: Sequence[Run], window: Window, *, whole: bool = False) -> tuple[float, float]:
+def span_of(
+    runs: Sequence[Result],
+    window: Window,
+    *,
+    whole: bool = False,
+    span: Callable[[Result], tuple[float, float]] = attrgetter("span"),
+) -> tuple[float, float]:
     """Return the time range of a figure of several runs.
 
     Parameters
     ----------
-    runs : sequence of Run
+    runs : sequence of Result
         The runs.
     window : (float, float) or None
         Requested time range.
     whole : bool
         Whether to extend a requested range to whole slots.
+    span : callable
+        Returns the time range of a run; default: that of its records.
 
     Returns
     -------
@@ -188,7 +136,8 @@ def span_of(runs: Sequence[Run], window: Window, *, whole: bool = False) -> tupl
         If the window is not a valid time range.
     """
     if window is None:
-        begin, end = min(run.begin for run in runs), max(run.end for run in runs)
+        begins, ends = zip(*map(span, runs), strict=True)
+        begin, end = min(begins), max(ends)
         return begin, end if end > begin else begin + 1.0
     try:
         begin, end = (float(value) for value in window)

@@ -1,6 +1,6 @@
 """Content of an interactive page about a run, as arrays: rectangles in rows, curves over time, maps.
 
-The view of a problem is a function in its package that takes a :class:`desim.plotting.runs.Run` and returns a
+The view of a problem is a function in its package that takes a :class:`desim.Result` and returns a
 :class:`View`; the kind of problem names it. Problems without one use :func:`plain_view`.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.plotting.curves import add_up, bin_averages
-from desim.plotting.runs import Run
+from desim.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -307,12 +307,12 @@ def averages(view: View, edges: ArrayLike) -> pl.DataFrame:
     return found
 
 
-def plain_view(run: Run) -> View:
+def plain_view(run: Result) -> View:
     """Return a view of any run that has a job table with submission, start and end times.
 
     Parameters
     ----------
-    run : Run
+    run : Result
         The run.
 
     Returns
@@ -324,7 +324,7 @@ def plain_view(run: Run) -> View:
     import polars as pl
 
     times = ("submission_time", "starting_time", "finish_time")
-    there = "jobs" in run.result.table_names
+    there = "jobs" in run.table_names
     if not there or not set(times) <= set(run.jobs.columns):
         return View({}, {}, run.jobs if there else pl.DataFrame())
     jobs = run.jobs.with_row_index("place")
@@ -332,10 +332,10 @@ def plain_view(run: Run) -> View:
         jobs = jobs.with_columns(arrival_number=pl.col("place"))
     if "waiting_time" not in jobs.columns:
         jobs = jobs.with_columns(waiting_time=pl.col("starting_time") - pl.col("submission_time"))
-    leave = jobs.select(pl.max_horizontal(pl.col("finish_time").fill_null(run.end), "submission_time")).to_series()
+    leave = jobs.select(pl.max_horizontal(pl.col("finish_time").fill_null(run.span[1]), "submission_time")).to_series()
     jobs = jobs.with_columns(place=pl.Series(free_rows(jobs["submission_time"], leave)))
-    ran = jobs.drop_nulls("starting_time").with_columns(pl.col("finish_time").fill_null(run.end))
-    waits = jobs.with_columns(until=pl.col("starting_time").fill_null(run.end))
+    ran = jobs.drop_nulls("starting_time").with_columns(pl.col("finish_time").fill_null(run.span[1]))
+    waits = jobs.with_columns(until=pl.col("starting_time").fill_null(run.span[1]))
     waits = waits.filter(pl.col("until") > pl.col("submission_time"))
     parts = [
         {"begin": waits["submission_time"], "end": waits["until"], "look": "waiting"} | _whose(waits),
@@ -343,7 +343,7 @@ def plain_view(run: Run) -> View:
     ]
     one = pl.lit(1, pl.Int64)
     changes = [
-        pl.DataFrame({"time": [0.0, run.end]}),
+        pl.DataFrame({"time": [0.0, run.span[1]]}),
         jobs.select(time="submission_time", waiting=one),
         ran.select(time="starting_time", waiting=-one, running=one),
         ran.select(time="finish_time", running=-one),

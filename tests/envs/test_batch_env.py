@@ -17,7 +17,7 @@ from desim import simulate
 from desim.agents.batch import SimpleBackfilling
 from desim.core import Decision, Simulation
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
-from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch import BatchCluster, Job, Workload
 from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, FeatureEncoder, FlatEncoder, SplitWindow
 from desim.problems.batch.env import BatchEnv, TraceEpisodes, make_encoder
 from desim.processes import Outage, planned_outages
@@ -381,6 +381,8 @@ def test_episodes_begin_anywhere_in_a_trace() -> None:
     assert [job.job_id for job in shifted] == [job.job_id for job in jobs[100:120]]
     gaps = np.diff([job.submission_time for job in shifted])
     np.testing.assert_allclose(gaps, np.diff([job.submission_time for job in jobs[100:120]]), atol=1e-9)
+    window = Workload.of(jobs).windows("60jobs", warm_up="10jobs")[0]  # of an episode, all jobs are measured
+    assert TraceEpisodes([window], 16, num_jobs=20).at(0).jobs.window is None
     for wrong in ({"num_jobs": 0}, {"num_jobs": 41}, {"arrivals": "ajar"}):
         with pytest.raises(InvalidConfiguration, match=str(*wrong.values())):
             TraceEpisodes([jobs, jobs[:40]], 16, **{"num_jobs": 20} | wrong)  # type: ignore[arg-type]

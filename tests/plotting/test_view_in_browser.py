@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ from desim.agents.batch import create
 from desim.agents.dag import create as dag_agent
 from desim.agents.deferrable import create as deferrable_agent
 from desim.agents.multiserver import Fairness
-from desim.plotting import Comparison, Estimates, Table, view
+from desim.plotting import view
+from desim.problem import kinds
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
-from desim.statistics import performance_profile
+from desim.sweep import Run
+from desim.sweep.comparison import Comparison, compare_runs
 from desim.workloads import lublin
 from desim.workloads.deferrable.generator import Settings, generate
 
@@ -41,15 +44,22 @@ def results() -> dict[str, Result]:
 
 @pytest.fixture(scope="module")
 def page(results: dict[str, Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows = [("fcfs", 20.0, 10.0, 30.0), ("easy-fcfs", 9.0, 7.0, float("nan"))]
-    table = Table("Counts", ["agent", "wins"], [["b", "1,200"], ["a", "30 ± 4"], ["c", "n/a"], ["d", "-5"]])
-    compared = Comparison(
-        [table], profile=performance_profile({"fcfs": [2.0, 3.0], "easy-fcfs": [1.0, 3.5]}), metric="wait"
-    )
     path = tmp_path_factory.mktemp("page") / "page.html"
-    return view(
-        results, path, comparison=compared, estimates=[Estimates("wait (s)", "lower", rows), Estimates("x", "", rows)]
-    )
+    return view(results, path, comparison=compared())
+
+
+def compared() -> Comparison:
+    """Return a comparison whose table has thousands, a missing value and a negative one."""
+    kind = kinds()["batch"]
+    wins = {"b": (1_190.0, 1_210.0), "a": (28.0, 32.0), "c": (1.0, math.nan), "d": (-6.0, -4.0)}
+    waits = {"b": (2.0, 3.0), "a": (1.0, 3.5), "c": (9.0, 5.0), "d": (9.5, 5.0)}
+    left = dict.fromkeys(kind.words.left_behind.values(), 0.0)
+    runs = [
+        Run("w", agent, seed, {"metrics": {"wins": wins[agent][seed], "wait": waits[agent][seed]} | left})
+        for agent in wins
+        for seed in range(2)
+    ]
+    return compare_runs(runs, "b", kind, metric="wait", better="lower", workload={"name": "w"})
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +280,7 @@ def test_keys_move_and_zoom_once_the_timeline_has_the_focus(browser: Browser) ->
 
 @pytest.mark.parametrize(("head", "order"), [("wins", "dabc"), ("agent", "abcd")])
 def test_tables_are_sorted_by_a_click_on_a_heading(browser: Browser, head: str, order: str) -> None:
-    table = "[...document.querySelectorAll('table')].find(t => t.caption?.textContent === 'Counts')"
+    table = "[...document.querySelectorAll('table')].find(t => t.caption?.textContent.startsWith('Metrics'))"
     button = f"[...{table}.tHead.querySelectorAll('button')].find(b => b.textContent === '{head}')"
     names = f"[...{table}.tBodies[0].rows].map(row => row.cells[0].textContent).join('')"
     browser.run(f"{button}.click()")

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from desim.agents.multiserver import Fairness
 from desim.exceptions import InvalidConfiguration
 from desim.plotting import view
 from desim.plotting.packing import Pool, unpacked
-from desim.plotting.runs import load_runs
 from desim.plotting.views import LOOKS, Curve, Lanes, Map, free_rows, lanes_of, plain_view
 from desim.problems.batch import BatchCluster, Node, Request
 from desim.problems.batch import Job as BatchJob
@@ -66,8 +64,7 @@ def value_at(curve: Curve, time: float) -> float:
 
 def test_a_batch_run_has_a_rectangle_for_each_range_of_cores() -> None:
     result = run_of()
-    (run,) = load_runs({"easy": result}, "batch")
-    found = batch_view(run)
+    found = batch_view(result)
     lanes = found.charts["cores"]
     assert isinstance(lanes, Lanes)
     expected = set()
@@ -82,9 +79,8 @@ def test_a_batch_run_has_a_rectangle_for_each_range_of_cores() -> None:
 
 def test_curves_of_a_batch_run_count_what_the_records_say() -> None:
     result = run_of("fcfs")
-    (run,) = load_runs({"fcfs": result}, "batch")
-    curves, jobs = batch_view(run).curves, result.jobs
-    for time in np.linspace(0.0, run.end * 0.999, 40).tolist():
+    curves, jobs = batch_view(result).curves, result.jobs
+    for time in np.linspace(0.0, result.span[1] * 0.999, 40).tolist():
         running = (jobs["starting_time"] <= time) & (jobs["finish_time"] > time)
         queued = (jobs["submission_time"] <= time) & (jobs["starting_time"] > time)
         busy = jobs.filter(running)["requested_number_of_resources"].sum()
@@ -95,8 +91,7 @@ def test_curves_of_a_batch_run_count_what_the_records_say() -> None:
 def test_outages_are_shown() -> None:
     end = run_of().end_time
     result = run_of(outages=[Outage(0.3 * end, 0.4 * end, cores=range(4, 20))])
-    (run,) = load_runs({"easy": result}, "batch")
-    found = batch_view(run)
+    found = batch_view(result)
     lanes = found.charts["cores"]
     assert isinstance(lanes, Lanes)
     down = lanes.look == LOOKS.index("down")
@@ -117,16 +112,14 @@ def test_a_problem_without_a_view_shows_its_jobs() -> None:
         }
     )
     result = Result({"jobs": jobs.lazy()}, {"problem": "batch", "agent": "x", "end_time": 5.0, "status": "complete"})
-    (run,) = load_runs({"x": result}, "batch")
-    found = plain_view(run)
+    found = plain_view(result)
     lanes = found.charts["jobs"]
     assert isinstance(lanes, Lanes)
     looks = [(LOOKS[look], *times) for look, *times in zip(lanes.look, lanes.begin, lanes.end, strict=True)]
     assert sorted(looks) == [("runs", 0, 3), ("runs", 3, 4), ("waiting", 1, 3), ("waiting", 2, 5)]
     assert [value_at(found.curves["waiting"], time) for time in (0.5, 1.5, 2.5, 3.5)] == [0, 1, 2, 1]
     assert [value_at(found.curves["running"], time) for time in (0.5, 3.5, 4.5)] == [1, 1, 0]
-    empty = SimpleNamespace(result=SimpleNamespace(table_names=()))
-    assert plain_view(empty).charts == {}  # type: ignore[arg-type]
+    assert plain_view(Result({}, {})).charts == {}
 
 
 def test_what_lies_behind_comes_first() -> None:
@@ -203,8 +196,7 @@ def test_intervals_in_free_rows_never_meet(spans: list[tuple[int, int]]) -> None
 def test_a_dag_run_shows_copies_transfers_and_the_critical_chain() -> None:
     jobs = [Job(number, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc") for number in range(3)]
     result = simulate(DagCluster(jobs, Executors([1.0, 2.0], 10.0), plan_ahead=True), dag_agent("heft"))
-    (run,) = load_runs({"heft": result}, "dag")
-    found = dag_view(run)
+    found = dag_view(result)
     lanes, copies = found.charts["executors"], result.table("copies")
     assert isinstance(lanes, Lanes)
     front = np.isin(lanes.look, [LOOKS.index(look) for look in ("runs", "critical", "duplicate", "cut")])
@@ -212,11 +204,11 @@ def test_a_dag_run_shows_copies_transfers_and_the_critical_chain() -> None:
     columns = copies.select("starting_time", "finish_time", "executor", "arrival_number")
     assert shown == set(columns.iter_rows())
     critical = lanes.look == LOOKS.index("critical")
-    assert lanes.end[critical].max() == run.end
+    assert lanes.end[critical].max() == result.span[1]
     transfers = result.table("transfers").filter(pl.col("source") != pl.col("destination"))
     assert lanes.arrows is not None
     assert sorted(lanes.arrows.begin.tolist()) == sorted(transfers["starting_time"].to_list())
-    for time in np.linspace(0.0, run.end * 0.999, 20).tolist():
+    for time in np.linspace(0.0, result.span[1] * 0.999, 20).tolist():
         running = ((copies["starting_time"] <= time) & (copies["finish_time"] > time)).sum()
         assert value_at(found.curves["utilization"], time) == pytest.approx(50.0 * running)
 
@@ -224,8 +216,7 @@ def test_a_dag_run_shows_copies_transfers_and_the_critical_chain() -> None:
 def test_deferrable_jobs_show_windows_and_what_they_hold() -> None:
     scenario = generate(Settings(num_slots=40), seed=2)
     result = simulate(DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=40), deferrable_agent("fifo"))
-    (run,) = load_runs({"fifo": result}, "deferrable")
-    found = deferrable_view(run)
+    found = deferrable_view(result)
     lanes = found.charts["jobs"]
     assert isinstance(lanes, Lanes)
     windows = np.isin(lanes.look, [LOOKS.index("window"), LOOKS.index("expired")])
@@ -242,8 +233,7 @@ def test_deferrable_jobs_show_windows_and_what_they_hold() -> None:
 def test_a_multi_server_run_shows_shares_of_nodes() -> None:
     graph = BipartiteGraph([[2.0], [1.0]], [[3.0], [4.0]], resources=["cpu"])
     result = simulate(MultiServerCluster(RewardModel(graph, "log"), np.ones((5, 2), dtype=bool)), Fairness())
-    (run,) = load_runs({"fair": result}, "multiserver")
-    found = multiserver_view(run)
+    found = multiserver_view(result)
     shares = found.charts["nodes"]
     assert isinstance(shares, Map)
     given = result.table("allocations").group_by("slot", "node").agg(pl.col("amount").sum())
@@ -261,8 +251,7 @@ def test_cores_are_named_after_nodes_and_gpus_shown_by_their_shares() -> None:
         BatchJob.of_tasks(3, 1.0, Request(1, cores=1, gpus=2), 10.0, 10.0),
     ]
     result = simulate(BatchCluster(jobs, nodes=nodes), create("fcfs"))
-    (run,) = load_runs({"fcfs": result}, "batch")
-    charts = batch_view(run).charts
+    charts = batch_view(result).charts
     cores, gpus = charts["cores"], charts["gpus"]
     assert isinstance(cores, Lanes)
     assert isinstance(gpus, Lanes)

@@ -8,7 +8,7 @@ directly the quantity to minimize.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -22,6 +22,8 @@ from desim.problem import Problem
 from desim.problems.batch import BatchCluster, Job, Node, NodeTable, PlacementPolicy, WaitForCores
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
 from desim.problems.batch.node_encoder import NodeFeatureEncoder
+from desim.problems.batch.windows import shifted
+from desim.problems.batch.workload import Workload
 from desim.processes import stop_after
 
 __all__ = [
@@ -80,7 +82,8 @@ class TraceEpisodes:
                 raise InvalidConfiguration(
                     f"traces[{number}]: got {len(trace)} jobs, expected at least num_jobs={num_jobs}"
                 )
-        self.traces = traces
+        # jobs of an episode depend on no others, and all of them are measured
+        self.traces = [Workload.of(trace).as_window(None).with_columns(after=None) for trace in traces]
         self.num_cores = num_cores
         if cluster.get("nodes") is not None and not isinstance(cluster["nodes"], NodeTable):
             cluster["nodes"] = NodeTable(cluster["nodes"])  # built once for all episodes
@@ -128,8 +131,9 @@ class TraceEpisodes:
             raise InvalidConfiguration(
                 f"start: there is no job {start!r} in trace {trace!r}; there are {len(self.traces)} traces"
             )
-        end = start + self.num_jobs if self.arrivals == "closed" else len(self.traces[trace])
-        jobs = _Shifted(self.traces[trace], start, end)
+        log = self.traces[trace]
+        rows = slice(start, start + self.num_jobs if self.arrivals == "closed" else len(log))
+        jobs = shifted(log, rows, float(log["submission_time"][start]))
         return BatchCluster(jobs, self.num_cores, processes=self._processes, **self._cluster)
 
     def fixed(self, count: int, seed: int) -> list[BatchCluster]:
@@ -169,22 +173,6 @@ class TraceEpisodes:
     def __call__(self, rng: np.random.Generator) -> BatchCluster:
         """Return an episode that starts at a random position of a random trace."""
         return self.at(*self.draw(rng))
-
-
-class _Shifted:
-    """Part of a trace, shifted so that its first job arrives at time 0; jobs are created on iteration."""
-
-    def __init__(self, trace: Sequence[Job], start: int, end: int) -> None:
-        self._trace, self._start, self._end = trace, start, min(end, len(trace))
-
-    def __len__(self) -> int:
-        return self._end - self._start
-
-    def __iter__(self) -> Iterator[Job]:
-        origin = self._trace[self._start].submission_time
-        for position in range(self._start, self._end):
-            job = self._trace[position]
-            yield job._replace(submission_time=job.submission_time - origin, after=None)
 
 
 class PaperReward:

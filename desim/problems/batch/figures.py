@@ -32,7 +32,7 @@ from desim.plotting.axes import (
 from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import Bars, Coloring, color_categories, color_neighbours, color_numbers, line_styles
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
-from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.runs import Results, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of, title_of
 from desim.problem import Figure, ReportText
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.executions import executions
@@ -75,13 +75,13 @@ NAME_CHARACTER = 7.0
 LABEL_LINES = 20.0
 
 
-def _executions(run: Run) -> pl.DataFrame:
-    return executions(run.jobs, run.table("interruptions"), run.end)
+def _executions(run: Result) -> pl.DataFrame:
+    return executions(run.jobs, run.table("interruptions"), run.span[1])
 
 
-def steps_of(run: Run) -> pl.DataFrame:
+def steps_of(run: Result) -> pl.DataFrame:
     """Return busy cores, cores that are up and queued jobs as step functions of time."""
-    ran, one, time = _executions(run), pl.lit(1, pl.Int64), pl.Series([0.0, run.end])
+    ran, one, time = _executions(run), pl.lit(1, pl.Int64), pl.Series([0.0, run.span[1]])
     cores = pl.col("requested_number_of_resources")
     up = pl.col("cores_up")
     changes = [
@@ -164,12 +164,12 @@ def gantt(
 
 
 def draw_gantts(
-    runs: Sequence[Run],
+    runs: Sequence[Result],
     window: Window,
     color_by: str | None,
     panels: list[Axes],
     *,
-    draw: Callable[[Axes, Run, pl.DataFrame, Floats], None],
+    draw: Callable[[Axes, Result, pl.DataFrame, Floats], None],
     sizes: Sequence[str],
     marks: Mapping[str, Any],
 ) -> list[Axes]:
@@ -177,7 +177,7 @@ def draw_gantts(
 
     Parameters
     ----------
-    runs : sequence of Run
+    runs : sequence of Result
         Runs of ``batch``.
     window : (float, float), optional
         Time range to show, in seconds.
@@ -208,7 +208,7 @@ def draw_gantts(
         time_axis(panel, *span)
         plain(panel)
         draw(panel, run, table, faces)
-        set_titles(panel, run.title, counted_jobs(run, size, unfinished=UNFINISHED))
+        set_titles(panel, title_of(run), counted_jobs(run, size, unfinished=UNFINISHED))
     add_legend(panels, [*coloring.entries, *drawn_entries(panels, marks)])
     if coloring.scale is not None:
         color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
@@ -216,7 +216,7 @@ def draw_gantts(
     return panels
 
 
-def _draw_cores(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels: bool) -> None:
+def _draw_cores(axes: Axes, run: Result, table: pl.DataFrame, faces: Floats, labels: bool) -> None:
     """Draw executions over core ids."""
     from matplotlib.ticker import MultipleLocator
 
@@ -233,9 +233,9 @@ def _draw_cores(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels
     draw_executions(axes, bars, boxes, faces[ranges["row"].to_numpy()], rows=cores, labels=labels)
 
 
-def _draw_jobs(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels: bool) -> None:
+def _draw_jobs(axes: Axes, run: Result, table: pl.DataFrame, faces: Floats, labels: bool) -> None:
     """Draw executions over jobs, with thin lines from each job's submission to its last start."""
-    jobs = run.jobs.with_columns(line=pl.int_range(pl.len()), until=pl.col("starting_time").fill_null(run.end))
+    jobs = run.jobs.with_columns(line=pl.int_range(pl.len()), until=pl.col("starting_time").fill_null(run.span[1]))
     name_rows(axes, [str(job) for job in jobs["job_id"].to_list()], "job id, by submission")
     waits = jobs.filter(pl.col("status") != "rejected", pl.col("until") > pl.col("submission_time"))
     half = 0.1 if len(jobs) <= MOST_THIN_ROWS else 0.4
@@ -271,18 +271,18 @@ def draw_executions(axes: Axes, bars: pl.DataFrame, boxes: Floats, faces: Floats
     add_boxes(axes, boxes[cut & preempted], "preempted", zorder=2.5, **CUT)
 
 
-def unavailable(run: Run) -> Floats:
+def unavailable(run: Result) -> Floats:
     """Return the rectangles of cores that were down; adjacent cores with the same outage share one."""
     outages = run.table("outages").with_columns(row=pl.int_range(pl.len()))
     cores = parse_core_sets(outages["resources"]).with_columns(core=pl.int_ranges("first", pl.col("last") + 1))
-    spans = down_spans(cores.explode("core").join(outages, on="row").sort("row", "core"), "core", run.end)
+    spans = down_spans(cores.explode("core").join(outages, on="row").sort("row", "core"), "core", run.span[1])
     together = ["begin", "end", pl.col("lane") - pl.int_range(pl.len()).over("begin", "end")]
     blocks = spans.sort("begin", "end", "lane").group_by(together, maintain_order=True)
     table = blocks.agg(first=pl.col("lane").first(), last=pl.col("lane").last())
     return boxes_of(table["begin"], table["end"], table["first"], 0.5, table["last"])
 
 
-def _color_executions(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
+def _color_executions(runs: Sequence[Result], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
     """Return colours for the executions of several runs, consistent across the runs."""
     if color_by == "job":
         bars = [
@@ -397,7 +397,7 @@ def waiting_by_size(results: Results, *, axes: Axes | None = None) -> Axes:
         color, at, low = styles[run.name].color, known["class"].to_numpy() + shift, known["p25"].to_numpy()
         panel.vlines(at, known["p5"], known["p95"], color=color, linewidth=1.2)
         look: Any = {"color": color, "edgecolor": color, "linewidth": 0.8, "alpha": 0.55}
-        entries.append((run.title, panel.bar(at, known["p75"].to_numpy() - low, width, bottom=low, **look)))
+        entries.append((title_of(run), panel.bar(at, known["p75"].to_numpy() - low, width, bottom=low, **look)))
         panel.plot(at, known["p50"], "o", color=color, markeredgecolor="white", markersize=5, zorder=3.0, clip_on=False)
         longest = float(known["p95"].to_numpy().max(initial=longest))
     _waiting_axis(panel, longest)
@@ -406,12 +406,12 @@ def waiting_by_size(results: Results, *, axes: Axes | None = None) -> Axes:
     unstarted = [table["waiting_time"].null_count() for table in classes]
     if any(unstarted):
         remark += f"; without {' / '.join(f'{count:,}' for count in unstarted)} jobs that have not started"
-    set_titles(panel, runs[0].title if len(runs) == 1 else "", remark)
+    set_titles(panel, title_of(runs[0]) if len(runs) == 1 else "", remark)
     add_legend([panel], entries if len(runs) > 1 else [])
     return panel
 
 
-def _classes(run: Run) -> pl.DataFrame:
+def _classes(run: Result) -> pl.DataFrame:
     """Return the class and the waiting time of the jobs that were not rejected."""
     jobs = run.jobs.filter(pl.col("status") != "rejected")
     size = pl.col("requested_number_of_resources").cast(pl.Float64).log(2.0)

@@ -26,7 +26,7 @@ from desim.plotting.axes import (
 from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of
 from desim.plotting.colors import DOWN_COLOR
 from desim.plotting.maps import draw_map, integrals, share_scale
-from desim.plotting.runs import Results, Run, Window, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.runs import Results, Window, down_spans, load_runs, one_panel_a_run, span_of, title_of
 from desim.problem import Figure
 from desim.problems.batch.allocations import allocations, capacities, devices, is_readable, placed
 from desim.problems.batch.figures import FIGURES as CORE_FIGURES
@@ -104,7 +104,7 @@ def node_gantt(
 
 def _draw_nodes(
     axes: Axes,
-    run: Run,
+    run: Result,
     table: pl.DataFrame,
     faces: Floats,
     *,
@@ -132,7 +132,7 @@ def _draw_nodes(
         axes.hlines(np.arange(1, len(names)) - 0.5, *span, colors="#808080", linewidth=0.6, zorder=3.0)
 
 
-def _load(results: Results, resource: str) -> list[Run]:
+def _load(results: Results, resource: str) -> list[Result]:
     """Return the runs; raise an error if one is not on nodes with the resource."""
     runs = load_runs(results, "batch")
     for run in runs:
@@ -144,7 +144,7 @@ def _load(results: Results, resource: str) -> list[Run]:
     return runs
 
 
-def _rows(run: Run, resource: str) -> pl.DataFrame:
+def _rows(run: Result, resource: str) -> pl.DataFrame:
     """Return the nodes that have a resource, by partition: ``node``, ``name``, ``partition``, ``capacity``, ``row``."""
     nodes = capacities(run.table("nodes")).select("node", "name", capacity=pl.col(resource).cast(pl.Float64))
     nodes = nodes.with_columns(run.table("nodes")["partition"]).filter(pl.col("capacity") > 0)
@@ -152,31 +152,33 @@ def _rows(run: Run, resource: str) -> pl.DataFrame:
     return nodes.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
 
 
-def _down(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+def _down(run: Result, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the time spans in which nodes were down, with their rows."""
     outages, nodes = run.table("outages"), run.table("nodes")
     ranges = read_core_ranges(outages["resources"], run.info["num_cores"])
     first = nodes["first_core"].to_numpy()
     low, high = np.searchsorted(first, ranges.first), np.searchsorted(first, ranges.last, "right")
     frame = outages[ranges.row].with_columns(node=pl.int_ranges(pl.Series(low), pl.Series(high))).explode("node")
-    spans = down_spans(frame.drop_nulls("node"), "node", run.end)
+    spans = down_spans(frame.drop_nulls("node"), "node", run.span[1])
     return spans.rename({"lane": "node"}).join(rows, on="node", maintain_order="left")
 
 
-def _reserved(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+def _reserved(run: Result, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the time spans in which nodes were reserved for some users, with their rows."""
     if "user_reservations" not in run.info:
         return rows.clear().with_columns(start=pl.lit(0.0), end=pl.lit(0.0))
     reservations = (
         run.table("reservations")
-        .filter(pl.col("start") < run.end)
+        .filter(pl.col("start") < run.span[1])
         .join(run.table("reservation_users"), "reservation", "semi")
     )
     of_nodes = run.table("reservation_nodes").join(reservations, on="reservation", maintain_order="left")
-    return of_nodes.with_columns(pl.col("end").clip(upper_bound=run.end)).join(rows, on="node", maintain_order="left")
+    return of_nodes.with_columns(pl.col("end").clip(upper_bound=run.span[1])).join(
+        rows, on="node", maintain_order="left"
+    )
 
 
-def _pieces(run: Run, resource: str, rows: pl.DataFrame) -> pl.DataFrame:
+def _pieces(run: Result, resource: str, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the pieces to draw: execution key, ``job_id``, its end, and lower and upper edge on the y axis."""
     tables = run.table("nodes"), run.table("requests"), run.table("placements")
     if resource == "gpus":
@@ -188,7 +190,7 @@ def _pieces(run: Run, resource: str, rows: pl.DataFrame) -> pl.DataFrame:
         held = allocations(*tables).select(*KEY, "job_id", "node", "finish_time", gpu=0, amount=resource)
         held = held.join(rows.select("node", size="capacity"), on="node", maintain_order="left")
     held = held.join(rows.select("node", "row", "capacity"), on="node", maintain_order="left")
-    held = held.with_columns(pl.col("finish_time").fill_null(run.end))
+    held = held.with_columns(pl.col("finish_time").fill_null(run.span[1]))
     lasting = (pl.col("starting_time") < pl.col("finish_time")) & (pl.col("amount") > 0)
     held = held.filter(lasting).sort("starting_time", "arrival_number")
     index, low, high = _stack(held)
@@ -273,7 +275,7 @@ def node_map(
         time_axis(panel, *span)
         together = -(-run.info["num_nodes"] // max(len(names), 1))
         shared = f" and {together} nodes" if together > 1 else ""
-        set_titles(panel, run.title, f"a cell is the mean of {duration_words(width)}{shared}")
+        set_titles(panel, title_of(run), f"a cell is the mean of {duration_words(width)}{shared}")
     missing = any(np.isnan(values).any() for _, values, _ in grids)
     add_legend(panels, [(f"down, or without {resource}", {"facecolor": DOWN_COLOR})] * missing)
     color_bar(panels, scale, f"{resource} that jobs hold\n(% of the node's)")
@@ -281,11 +283,11 @@ def node_map(
     return panels
 
 
-def _grid(run: Run, resource: str, span: tuple[float, float], width: float) -> tuple[Floats, Floats, Sequence[str]]:
+def _grid(run: Result, resource: str, span: tuple[float, float], width: float) -> tuple[Floats, Floats, Sequence[str]]:
     """Return bin edges, the used share of each row of nodes in each bin, and names of rows."""
     nodes = run.table("nodes")
     together = nice_count(len(nodes) / MOST_ROWS)
-    end = min(span[1], run.end)
+    end = min(span[1], run.span[1])
     edges = np.append(np.arange(span[0], end, width), end) if end > span[0] else np.array([span[0], span[0] + width])
     row = pl.col("node") // together
     capacity = capacities(nodes).select(row=row, capacity=pl.col(resource).cast(pl.Float64))
@@ -295,7 +297,7 @@ def _grid(run: Run, resource: str, span: tuple[float, float], width: float) -> t
     amounts = held.select(
         row=row,
         begin="starting_time",
-        end=pl.col("finish_time").fill_null(run.end),
+        end=pl.col("finish_time").fill_null(run.span[1]),
         amount=pl.col(resource).cast(pl.Float64),
     )
     numbered = nodes.select("node", "name", row="node", capacity=capacities(nodes)[resource].cast(pl.Float64))

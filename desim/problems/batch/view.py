@@ -14,7 +14,7 @@ from desim.problems.batch.executions import executions
 from desim.problems.batch.figures import steps_of, unavailable
 
 if TYPE_CHECKING:
-    from desim.plotting.runs import Run
+    from desim.result import Result
 
 __all__ = ["view"]
 
@@ -35,12 +35,12 @@ CARDS = (
 COLORS = ("waiting_time", "requested_number_of_resources", "run_time", "user_id", "status")
 
 
-def view(run: Run) -> View:
+def view(run: Result) -> View:
     """Return the view of a run: executions as rectangles over cores and time, and curves.
 
     Parameters
     ----------
-    run : Run
+    run : Result
         Batch run.
 
     Returns
@@ -48,7 +48,7 @@ def view(run: Run) -> View:
     View
         Chart ``cores``, and ``gpus`` if nodes have GPUs; curves ``utilization``, ``queue`` and ``up``.
     """
-    ran = executions(run.jobs, run.table("interruptions"), run.end)
+    ran = executions(run.jobs, run.table("interruptions"), run.span[1])
     ranges = parse_core_sets(ran["allocated_resources"])
     bars = ran[ranges["row"]]
     parts: list[dict[str, Any]] = [
@@ -86,20 +86,20 @@ def view(run: Run) -> View:
     return View(charts, curves, run.jobs, cards, "waiting_time", colors)
 
 
-def _nodes(run: Run) -> dict[str, int]:
+def _nodes(run: Result) -> dict[str, int]:
     """Return the first core of each node by name; empty if the cluster has no nodes."""
-    if "nodes" not in run.result.table_names:
+    if "nodes" not in run.table_names:
         return {}
     nodes = run.table("nodes").sort("first_core")
     return dict(zip(nodes["name"].to_list(), nodes["first_core"].to_list(), strict=True))
 
 
-def _gpus(run: Run) -> Lanes | None:
+def _gpus(run: Result) -> Lanes | None:
     """Return the jobs on each GPU, with shares of a GPU side by side; None without GPUs."""
-    if "placements" not in run.result.table_names:
+    if "placements" not in run.table_names:
         return None
     held = devices(run.table("placements").filter(pl.col("starting_time").is_not_null()))
-    held = held.with_columns(pl.col("finish_time").fill_null(run.end)).sort("node", "gpu", "starting_time")
+    held = held.with_columns(pl.col("finish_time").fill_null(run.span[1])).sort("node", "gpu", "starting_time")
     if not len(held):
         return None
     names = dict(run.table("nodes").select("node", "name").iter_rows())

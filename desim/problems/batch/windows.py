@@ -19,7 +19,7 @@ from desim.exceptions import InvalidConfiguration
 if TYPE_CHECKING:
     from desim.problems.batch.workload import Workload
 
-__all__ = ["Span", "Window", "cut", "part_of", "sampled", "seconds_of"]
+__all__ = ["Span", "Window", "cut", "part_of", "sampled", "seconds_of", "shifted"]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(s|m|h|d|w|jobs?)?")
@@ -159,8 +159,12 @@ def cut(
 def part_of(log: Workload, window: Window) -> Workload:
     """Return the jobs of a window, on the clock of a run."""
     first, last = np.searchsorted(log["submission_time"], (window.first, window.last)).tolist()
-    times = log["submission_time"][first:last] - window.first
-    return log.take(slice(first, last)).with_columns(submission_time=times).as_window(window)
+    return shifted(log, slice(first, last), window.first).as_window(window)
+
+
+def shifted(log: Workload, rows: slice, origin: float) -> Workload:
+    """Return the jobs of some rows of a log, on a clock that shows 0 at a given time of the log."""
+    return log.take(rows).with_columns(submission_time=log["submission_time"][rows] - origin)
 
 
 class _Axis:

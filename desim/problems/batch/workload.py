@@ -92,10 +92,11 @@ class Workload(Sequence[Job]):
     'b'
     """
 
-    __slots__ = ("_columns", "_jobs", "_length", "attributes", "secret", "window")
+    __slots__ = ("_columns", "_is_read", "_jobs", "_length", "attributes", "secret", "window")
     _columns: dict[str, _Column]
     _length: int
     _jobs: list[Job] | None
+    _is_read: bool
     secret: frozenset[str]
     attributes: dict[str, str]
     window: Window | None
@@ -119,7 +120,14 @@ class Workload(Sequence[Job]):
         hidden = frozenset(name for name in columns if name in _SECRET or name in secret)
         further = sorted(name for name in columns if name not in Job._fields and name not in hidden)
         kinds = {name: cast(_Plain, columns[name]).kind for name in further}
-        values = {"_columns": columns, "_length": length, "_jobs": None, "secret": hidden, "attributes": kinds}
+        values = {
+            "_columns": columns,
+            "_length": length,
+            "_jobs": None,
+            "_is_read": False,
+            "secret": hidden,
+            "attributes": kinds,
+        }
         for name, value in (values | {"window": window}).items():
             object.__setattr__(self, name, value)
 
@@ -215,9 +223,10 @@ class Workload(Sequence[Job]):
         return self.starting_at(0)
 
     def starting_at(self, row: int) -> Iterator[Job]:
-        """Return an iterator of the jobs from a row on."""
-        if self._jobs is None and self._length <= _MOST_KEPT:
+        """Return an iterator of the jobs from a row on; those of a short workload are kept when it is read again."""
+        if self._is_read and self._jobs is None and self._length <= _MOST_KEPT:
             object.__setattr__(self, "_jobs", list(self._made(0, self._length)))
+        object.__setattr__(self, "_is_read", True)
         if self._jobs is not None:
             return iter(self._jobs) if not row else map(self._jobs.__getitem__, range(row, self._length))
         begins = range(row, self._length, _BLOCK)
@@ -418,8 +427,8 @@ class Workload(Sequence[Job]):
 
         return cut(self, length, sample=sample, seed=seed, warm_up=warm_up, cool_down=cool_down)
 
-    def as_window(self, window: Window) -> Workload:
-        """Return the same jobs as a window of a log."""
+    def as_window(self, window: Window | None) -> Workload:
+        """Return the same jobs as a window of a log, or, with None, as a log."""
         return self._new(self._columns, self._length, self.secret, window)
 
     # content

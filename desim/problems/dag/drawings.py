@@ -26,7 +26,7 @@ from desim.plotting.graphs import (
     write_names,
     write_numbers,
 )
-from desim.plotting.runs import Run, load_runs
+from desim.plotting.runs import load_runs
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.figures import executor_names, started_copies
 from desim.problems.dag.job import Job, means_where_eligible
@@ -140,7 +140,7 @@ def dag_drawing(
     return panel
 
 
-def _job(job: Job | int, run: Run | None) -> tuple[Job, pl.DataFrame]:
+def _job(job: Job | int, run: Result | None) -> tuple[Job, pl.DataFrame]:
     """Return the job and its copies that have started."""
     job_id = job.job_id if isinstance(job, Job) else job
     if not isinstance(job_id, int | np.integer) or (run is None and not isinstance(job, Job)):
@@ -171,7 +171,7 @@ def _job(job: Job | int, run: Run | None) -> tuple[Job, pl.DataFrame]:
     return read, copies
 
 
-def _executors(run: Run) -> Executors:
+def _executors(run: Result) -> Executors:
     """Return the executors of a run."""
     table, channels = run.table("executors"), run.table("channels")
     speed, latency = np.full((len(table), len(table)), np.inf), np.zeros((len(table), len(table)))
@@ -201,7 +201,7 @@ def _longest_path(nodes: Floats, edges: Sequence[tuple[int, int]], lengths: Floa
     return path[1:]
 
 
-def _faces(axes: Axes, job: Job, run: Run, copies: pl.DataFrame) -> tuple[Any, list[tuple[str, Any]]]:
+def _faces(axes: Axes, job: Job, run: Result, copies: pl.DataFrame) -> tuple[Any, list[tuple[str, Any]]]:
     """Return the colours of the nodes by the executor that finished them, and their legend entries."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable

@@ -35,7 +35,7 @@ from desim.plotting.colors import (
     color_neighbours,
 )
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
-from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.runs import Results, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of, title_of
 from desim.problem import Figure, ReportText
 from desim.problems.dag.metrics import wasted_copies
 
@@ -96,25 +96,25 @@ FRAME_SHARE = 0.08
 RESOLUTION = 1e-9
 
 
-def started_copies(run: Run) -> pl.DataFrame:
+def started_copies(run: Result) -> pl.DataFrame:
     """Return the copies that have started, with their ``row``; running copies end with the run."""
     copies = run.table("copies").with_row_index("row").filter(pl.col("starting_time").is_not_null())
-    return copies.with_columns(pl.col("finish_time").fill_null(run.end))
+    return copies.with_columns(pl.col("finish_time").fill_null(run.span[1]))
 
 
-def down_executors(run: Run) -> pl.DataFrame:
+def down_executors(run: Result) -> pl.DataFrame:
     """Return the periods in which executors (``lane``) were down."""
-    return down_spans(run.table("outages"), "executor", run.end)
+    return down_spans(run.table("outages"), "executor", run.span[1])
 
 
-def waits_for_data(run: Run, copies: pl.DataFrame, down: pl.DataFrame) -> pl.DataFrame:
+def waits_for_data(run: Result, copies: pl.DataFrame, down: pl.DataFrame) -> pl.DataFrame:
     """Return the periods in which executors ran nothing because the data of their next copy were missing.
 
     Withdrawn copies that never started are left out, because the time of the withdrawal is not recorded.
 
     Parameters
     ----------
-    run : Run
+    run : Result
         Run of ``dag``.
     copies, down : polars.DataFrame
         Copies that have started, and periods in which executors were down.
@@ -123,7 +123,7 @@ def waits_for_data(run: Run, copies: pl.DataFrame, down: pl.DataFrame) -> pl.Dat
         pl.col("receiving_time").is_not_null()
         & (pl.col("starting_time").is_not_null() | (pl.col("outcome") == "queued"))
     )
-    start = pl.col("starting_time").fill_null(run.end)
+    start = pl.col("starting_time").fill_null(run.span[1])
     spans = {
         "waiting": waited.select(lane="executor", begin="receiving_time", end=start),
         "busy": copies.select(lane="executor", begin="starting_time", end="finish_time"),
@@ -141,7 +141,7 @@ def waits_for_data(run: Run, copies: pl.DataFrame, down: pl.DataFrame) -> pl.Dat
     )
 
 
-def executor_names(run: Run, *, speeds: bool = False) -> list[str]:
+def executor_names(run: Result, *, speeds: bool = False) -> list[str]:
     """Return the names of the executors, or their numbers if they have default names; optionally with speeds."""
     names = [str(name) for name in run.info["executors"]]
     if names == [f"executor{number}" for number in range(len(names))]:
@@ -226,14 +226,14 @@ def gantt(
         _draw_copies(panel, run, copies, faces, critical_chain=critical_chain, labels=labels)
         size, doubled = how_many(run.info["num_executors"], "executor"), int(copies["duplicate"].sum())
         more = [how_many(doubled, "duplicate")] * (doubled > 0)
-        set_titles(panel, run.title, counted_jobs(run, size, *more, unfinished=UNFINISHED))
+        set_titles(panel, title_of(run), counted_jobs(run, size, *more, unfinished=UNFINISHED))
     add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
     label_panels(panels)
     return panels
 
 
 def _draw_copies(
-    axes: Axes, run: Run, copies: pl.DataFrame, faces: Floats, *, critical_chain: bool, labels: bool
+    axes: Axes, run: Result, copies: pl.DataFrame, faces: Floats, *, critical_chain: bool, labels: bool
 ) -> None:
     """Draw one panel."""
     transfers = run.table("transfers").with_row_index("row")
@@ -275,7 +275,7 @@ def _draw_arrows(axes: Axes, moved: pl.DataFrame, half: float, name: str, **look
     axes.quiver(sent, source + half * side, lasting, destination - source - 2.0 * half * side, **units, **look)
 
 
-def names_of_copies(run: Run, copies: pl.DataFrame) -> list[str]:
+def names_of_copies(run: Result, copies: pl.DataFrame) -> list[str]:
     """Return the names or numbers of the nodes, with the job if there are several, and with the task."""
     node = ["arrival_number", "node"]
     named = copies.join(run.table("nodes").select(*node, "name"), on=node, how="left", maintain_order="left")
@@ -288,7 +288,7 @@ def names_of_copies(run: Run, copies: pl.DataFrame) -> list[str]:
     return named.select(pl.format("{}:{}", "job_id", name) if several else name).to_series().to_list()
 
 
-def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
+def _color(runs: Sequence[Result], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
     """Colour the copies of several runs consistently."""
     label = pl.col("label").fill_null("")
     name = pl.format("job {}", "job_id") + pl.when(label == "").then(pl.lit("")).otherwise(pl.format(" ({})", label))
@@ -397,15 +397,15 @@ def find_critical_chain(copies: pl.DataFrame, transfers: pl.DataFrame, delay: fl
     return chain, taken
 
 
-def steps_of(run: Run) -> pl.DataFrame:
+def steps_of(run: Result) -> pl.DataFrame:
     """Return step functions of time: executors running a copy, executors up, and jobs in the system."""
     copies, down, one = started_copies(run), down_executors(run), pl.lit(1, pl.Int64)
     changes = [
-        pl.DataFrame({"time": [0.0, run.end]}),
+        pl.DataFrame({"time": [0.0, run.span[1]]}),
         copies.select(time="starting_time", running=one),
         copies.select(time="finish_time", running=-one),
         down.select(time="begin", up=-one),
-        down.filter(pl.col("end") < run.end).select(time="end", up=one),
+        down.filter(pl.col("end") < run.span[1]).select(time="end", up=one),
         run.jobs.select(time="submission_time", jobs=one),
         run.jobs.drop_nulls("finish_time").select(time="finish_time", jobs=-one),
     ]
@@ -523,13 +523,13 @@ def executor_utilization(
         panel.set_xlim(0.0, 100.0)
         panel.set_xlabel("share of the time (%)")
         name_rows(panel, executor_names(run, speeds=speeds), "executor (speed)" if speeds else "executor")
-        set_titles(panel, run.title, f"on average {shares[:, 0].mean():.3g} % useful")
+        set_titles(panel, title_of(run), f"on average {shares[:, 0].mean():.3g} % useful")
     add_legend(panels, drawn_entries(panels, ACTIVITIES))
     label_panels(panels)
     return panels
 
 
-def _shares(run: Run) -> Floats:
+def _shares(run: Result) -> Floats:
     """Return the percentage of time of each executor's activities, shape (executors, activities)."""
     copies, down = started_copies(run), down_executors(run)
     tables = run.jobs, run.table("edges"), copies, run.table("transfers")
@@ -540,12 +540,12 @@ def _shares(run: Run) -> Floats:
         waits_for_data(run, copies, down).select(pl.lit(3).alias("activity"), "lane", "begin", "end"),
         down.select(pl.lit(5).alias("activity"), "lane", "begin", "end"),
     ]
-    length = run.end - run.begin
+    length = run.span[1] - run.span[0]
     total = np.zeros((run.info["num_executors"], len(ACTIVITIES)))
     if not length > 0:
         return total
     table = pl.concat(spans)
-    lasting = (table["end"] - table["begin"].clip(run.begin)).clip(0.0)
+    lasting = (table["end"] - table["begin"].clip(run.span[0])).clip(0.0)
     np.add.at(total, (table["lane"].to_numpy(), table["activity"].to_numpy()), lasting.to_numpy())
     total[:, 4] = np.maximum(length - total.sum(axis=1), 0.0)
     return 100.0 * total / length

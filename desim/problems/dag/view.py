@@ -19,7 +19,7 @@ from desim.problems.dag.figures import (
 )
 
 if TYPE_CHECKING:
-    from desim.plotting.runs import Run
+    from desim.result import Result
 
 __all__ = ["view"]
 
@@ -39,12 +39,12 @@ CARDS = (
 COLORS = ("label", "turnaround_time", "num_nodes", "work")
 
 
-def view(run: Run) -> View:
+def view(run: Result) -> View:
     """Return executors over time with a rectangle per copy, the transfers between executors, and curves.
 
     Parameters
     ----------
-    run : Run
+    run : Result
         Run of ``dag``.
 
     Returns

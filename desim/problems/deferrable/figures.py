@@ -29,15 +29,15 @@ from desim.plotting.bars import CUT, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba, share_colors
 from desim.plotting.curves import bin_edges, bin_means, draw_layer, draw_stack, slots_together
 from desim.plotting.runs import (
+    Result,
     Results,
-    Run,
     Window,
     chosen_resource,
     load_runs,
     one_panel_a_run,
     resources_of,
-    seconds,
     span_of,
+    title_of,
 )
 from desim.problem import Figure, ReportText
 
@@ -91,10 +91,10 @@ LIGHTEST, DARKEST = 0.2, 0.8
 
 def _slots(result: Result) -> tuple[float, float]:
     """Return the time range of a run in slots, up to the end of the slot in which it ended."""
-    return 0.0, float(max(len(result.table("slots")), math.ceil(seconds(result)[1])))
+    return 0.0, float(max(len(result.table("slots")), math.ceil(result.span[1])))
 
 
-def executions(run: Run) -> pl.DataFrame:
+def executions(run: Result) -> pl.DataFrame:
     """Return all executions of a run by start, including those ended by an eviction.
 
     They have the columns of their jobs, ``begin`` and ``end`` in slots, ``cut`` (whether the job was evicted), and
@@ -102,12 +102,12 @@ def executions(run: Run) -> pl.DataFrame:
 
     Parameters
     ----------
-    run : Run
+    run : Result
         Run of ``deferrable``.
     """
     last = run.jobs.drop_nulls("starting_time").with_columns(
         begin="starting_time",
-        end=pl.col("finish_time").fill_null(run.end),
+        end=pl.col("finish_time").fill_null(_slots(run)[1]),
         cut=pl.col("status") == "evicted",
         runs_on=pl.col("finish_time").is_null(),
     )
@@ -123,7 +123,7 @@ def executions(run: Run) -> pl.DataFrame:
     return both.sort("begin", "arrival_number")
 
 
-def _work_unit(run: Run) -> str:
+def _work_unit(run: Result) -> str:
     """Return the unit of work, named after the first resource."""
     first = resources_of(run)[0]
     return "core-slots" if first == "cores" else f"{first} x slots"
@@ -183,12 +183,12 @@ def gantt(
     >>> axes.get_ylabel(), axes.get_title("right")
     ('job id, by earliest start', '2 jobs: 2 completed')
     """
-    runs = load_runs(results, "deferrable", _slots)
+    runs = load_runs(results, "deferrable")
     if num_jobs == "auto":
         num_jobs = min(40, max(12, 80 // len(runs)))
     if num_jobs is not None:
         check_int("num_jobs", num_jobs, least=1)
-    span = span_of(runs, window, whole=True)
+    span = span_of(runs, window, whole=True, span=_slots)
     found = [jobs_in_rows(run, None if window is None else span) for run in runs]
     tables = [jobs.head(num_jobs) if num_jobs is not None else jobs for jobs in found]
     if window is None:
@@ -203,30 +203,31 @@ def gantt(
         _draw_windows(panel, jobs, high)
         bars = executions(run).join(jobs.select("arrival_number", "line"), on="arrival_number", maintain_order="left")
         _draw_runs(panel, run, bars, high, rows=len(jobs), labels=labels)
-        set_titles(panel, run.title, _remark(jobs, len(known)))
+        set_titles(panel, title_of(run), _remark(jobs, len(known)))
     _explain(panels, resources_of(runs[0])[0])
     label_panels(panels)
     return panels
 
 
-def jobs_in_rows(run: Run, slots: tuple[float, float] | None = None) -> pl.DataFrame:
+def jobs_in_rows(run: Result, slots: tuple[float, float] | None = None) -> pl.DataFrame:
     """Return the jobs by earliest start, with when they ``leave``, when their window ``closes``, and their ``line``."""
     expired = pl.col("status") == "expired"
     jobs = run.jobs.with_columns(closes=pl.col("latest_start").cast(pl.Float64) + 1.0)
-    jobs = jobs.with_columns(leave=pl.when(expired).then("closes").otherwise(pl.col("finish_time").fill_null(run.end)))
+    finish = pl.col("finish_time").fill_null(_slots(run)[1])
+    jobs = jobs.with_columns(leave=pl.when(expired).then("closes").otherwise(finish))
     if slots is not None:
         jobs = jobs.filter(pl.col("earliest_start") < slots[1], pl.min_horizontal("closes", "leave") > slots[0])
     order = jobs.sort("earliest_start", "submission_time", "arrival_number")
     return order.with_columns(line=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
-def _end(runs: Sequence[Run], found: Sequence[pl.DataFrame], tables: Sequence[pl.DataFrame]) -> float:
+def _end(runs: Sequence[Result], found: Sequence[pl.DataFrame], tables: Sequence[pl.DataFrame]) -> float:
     """Return the end of the time range: of the run or, if jobs are left out, when the shown jobs have left."""
-    ends = []
-    for run, jobs, table in zip(runs, found, tables, strict=True):
-        left = table.select(pl.max_horizontal("leave", "closes").max()).item() if len(table) < len(jobs) else run.end
+    ends, last = [], [_slots(run)[1] for run in runs]
+    for end, jobs, table in zip(last, found, tables, strict=True):
+        left = table.select(pl.max_horizontal("leave", "closes").max()).item() if len(table) < len(jobs) else end
         ends.append(math.ceil(left) if len(table) else 0.0)
-    return float(max(1.0, min(max(ends), max(run.end for run in runs))))
+    return float(max(1.0, min(max(ends), max(last))))
 
 
 def _draw_windows(axes: Axes, jobs: pl.DataFrame, high: float) -> None:
@@ -242,7 +243,7 @@ def _draw_windows(axes: Axes, jobs: pl.DataFrame, high: float) -> None:
         axes.hlines(early["line"], early["submission_time"], early["earliest_start"], LEAD_TIME, **look)
 
 
-def _draw_runs(axes: Axes, run: Run, bars: pl.DataFrame, high: float, *, rows: int, labels: bool) -> None:
+def _draw_runs(axes: Axes, run: Result, bars: pl.DataFrame, high: float, *, rows: int, labels: bool) -> None:
     """Draw executions with their starts and evictions."""
     boxes = boxes_of(bars["begin"], bars["end"], bars["line"], LOW)
     cut, runs_on = bars["cut"].to_numpy(), bars["runs_on"].to_numpy()
@@ -374,9 +375,9 @@ def capacity_use(
     ('cores in use', '80 % of the capacity in use; exceeded in 1 of 4 slots')
     """
     check_choice("by", by, ("size", "job"))
-    runs = load_runs(results, "deferrable", _slots)
+    runs = load_runs(results, "deferrable")
     name = chosen_resource(runs, resource)
-    span = span_of(runs, window, whole=True)
+    span = span_of(runs, window, whole=True, span=_slots)
     width = slots_together(span)
     tables = [executions(run) for run in runs]
     first = resources_of(runs[0])[0]
@@ -396,7 +397,7 @@ def capacity_use(
             else:
                 _draw_jobs(panel, table, name, edges)
             _draw_capacity(panel, run, name, edges, layers.sum(axis=0))
-        set_titles(panel, run.title, _use_remark(run, name, span, width))
+        set_titles(panel, title_of(run), _use_remark(run, name, span, width))
     top = max([0.0, *(panel.dataLim.y1 for panel in panels if panel.patches)])
     for panel in panels:
         panel.set_ylim(0.0, 1.06 * top or 1.0)
@@ -414,7 +415,7 @@ def _explain_use(panels: Sequence[Axes], classes: _SizeClasses) -> None:
     add_legend(panels, drawn_entries(panels, handles))
 
 
-def _draw_capacity(axes: Axes, run: Run, resource: str, edges: Floats, known: Floats) -> None:
+def _draw_capacity(axes: Axes, run: Result, resource: str, edges: Floats, known: Floats) -> None:
     """Draw the capacity, violations and, if the run crashed, amounts held by jobs that are not recorded."""
     slots = run.table("slots")
     used, capacity, violation = (
@@ -483,7 +484,7 @@ def _piled(table: pl.DataFrame, resource: str, edges: Floats) -> tuple[Floats, I
     return joined.select("begin", "end", "low", "top").to_numpy(), joined["owner"].to_numpy()
 
 
-def _use_remark(run: Run, resource: str, span: tuple[float, float], width: int) -> str:
+def _use_remark(run: Result, resource: str, span: tuple[float, float], width: int) -> str:
     """Return the share of the capacity in use, and the number of slots in which it was exceeded, as text."""
     shown = run.table("slots")[int(span[0]) : int(span[1])]
     used, capacity = (float(shown[f"{kind}_{resource}"].sum()) for kind in ("used", "capacity"))
@@ -532,8 +533,8 @@ def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable
     >>> axes.get_ylabel(), axes.get_title("right")
     ('known work (core-slots)', '1 of 1 job expired, 10 core-slots')
     """
-    runs = load_runs(results, "deferrable", _slots)
-    span = span_of(runs, window, whole=True)
+    runs = load_runs(results, "deferrable")
+    span = span_of(runs, window, whole=True, span=_slots)
     width = slots_together(span)
     panels = new_panels(axes, len(runs), height=2.1 if len(runs) > 1 else 3.4)
     highest = 0.0
@@ -549,7 +550,7 @@ def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable
         words = how_many(len(run.jobs), "job")
         if len(expired):
             words = f"{len(expired):,} of {words} expired, {expired['revenue'].sum():,.10g} {_work_unit(run)}"
-        set_titles(panel, run.title, "; ".join([words] + [f"means over {width} slots"] * (width > 1)))
+        set_titles(panel, title_of(run), "; ".join([words] + [f"means over {width} slots"] * (width > 1)))
         highest = max(highest, layers.sum(axis=0).max(initial=0.0))
     for panel in panels:
         panel.set_ylim(0.0, 1.06 * highest or 1.0)
@@ -558,7 +559,7 @@ def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable
     return panels
 
 
-def _work(run: Run) -> Floats:
+def _work(run: Result) -> Floats:
     """Return the work of each layer in each slot, of shape (layers, slots)."""
     amount, slots = pl.col(f"requested_{resources_of(run)[0]}"), run.table("slots")
     count = len(slots)

@@ -12,17 +12,17 @@ from desim.plotting.views import LOOKS, Curve, View, free_rows, lanes_of
 from desim.problems.deferrable.figures import executions, jobs_in_rows
 
 if TYPE_CHECKING:
-    from desim.plotting.runs import Run
+    from desim.result import Result
 
 __all__ = ["view"]
 
 
-def view(run: Run) -> View:
+def view(run: Result) -> View:
     """Return jobs with their windows and runs, each in a free row, and the amounts they hold under the capacity.
 
     Parameters
     ----------
-    run : Run
+    run : Result
         Run of ``deferrable``.
 
     Returns

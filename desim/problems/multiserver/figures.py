@@ -30,7 +30,16 @@ from desim.plotting.colors import DOWN_COLOR, POLICY_COLORS, line_styles, rgba
 from desim.plotting.curves import bin_edges, bin_means, draw_curves, slots_together
 from desim.plotting.graphs import draw_discs, relative, uncrossed
 from desim.plotting.maps import draw_map, integrals, share_scale
-from desim.plotting.runs import Results, Run, Window, chosen_resource, load_runs, one_panel_a_run, resources_of, span_of
+from desim.plotting.runs import (
+    Results,
+    Window,
+    chosen_resource,
+    load_runs,
+    one_panel_a_run,
+    resources_of,
+    span_of,
+    title_of,
+)
 from desim.problem import Figure, ReportText
 from desim.problems.multiserver.graph import BipartiteGraph
 
@@ -106,7 +115,7 @@ def average_reward(results: Results, *, window: Window = None, axes: Axes | None
     InvalidConfiguration
         If the results do not come from ``multiserver``, or the window is invalid.
     """
-    runs = load_runs(results, "multiserver", _slots)
+    runs = load_runs(results, "multiserver")
     return _draw_rewards(runs, [_averages(run) for run in runs], "average reward per slot", axes, window=window)
 
 
@@ -133,7 +142,7 @@ def cumulative_reward(results: Results, *, window: Window = None, axes: Axes | N
     InvalidConfiguration
         If the results do not come from ``multiserver``, or the window is invalid.
     """
-    runs = load_runs(results, "multiserver", _slots)
+    runs = load_runs(results, "multiserver")
     curves = [(times, means * times) for times, means in map(_averages, runs)]
     return _draw_rewards(runs, curves, "cumulative reward", axes, window=window)
 
@@ -164,7 +173,7 @@ def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = 
     InvalidConfiguration
         If an argument is out of range or the results do not come from ``multiserver``.
     """
-    runs = load_runs(results, "multiserver", _slots)
+    runs = load_runs(results, "multiserver")
     names = [run.name for run in runs]
     if of not in names or len(runs) < 2:
         raise InvalidConfiguration(f"of: got {of!r}, expected one of at least two runs: {', '.join(names)}")
@@ -175,7 +184,7 @@ def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = 
             below = _averages(run)[1][: len(above)]
             gaps = np.full(len(below), np.nan)
             curves.append((times[: len(below)], np.divide(above[: len(below)], below, out=gaps, where=below > 0)))
-    name = literal(shortened(runs[names.index(of)].title, 25))
+    name = literal(shortened(title_of(runs[names.index(of)]), 25))
     panel = _draw_rewards(runs, curves, f"average reward:\n{name} / other run", axes, without=of)
     panel.axhline(1.0, color="#777777", linewidth=0.8, zorder=1.9, gid="equal")
     ratios = np.concatenate([values for _, values in curves])
@@ -187,21 +196,21 @@ def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = 
     return panel
 
 
-def _averages(run: Run) -> Curve:
+def _averages(run: Result) -> Curve:
     """Return the ends of the slots and the mean rewards until then; the run may end within the last slot."""
     rewards, lengths = run.table("slots")["reward"].to_numpy(), slot_lengths(run)
     times = lengths.cumsum()
     return times, np.divide((rewards * lengths).cumsum(), times, out=np.zeros_like(times), where=times > 0)
 
 
-def slot_lengths(run: Run) -> Floats:
+def slot_lengths(run: Result) -> Floats:
     """Return the length of each slot; if jobs hold resources, the run may end within the last one."""
     ends = np.arange(1.0, len(run.table("slots")) + 1.0)
-    return np.minimum(ends, run.end) - (ends - 1.0) if run.info["holding"] else np.ones_like(ends)
+    return np.minimum(ends, _slots(run)[1]) - (ends - 1.0) if run.info["holding"] else np.ones_like(ends)
 
 
 def _draw_rewards(
-    runs: Sequence[Run],
+    runs: Sequence[Result],
     curves: Sequence[Curve],
     label: str,
     axes: Axes | None,
@@ -220,17 +229,17 @@ def _draw_rewards(
     lines = draw_curves(panel, thinned, [styles[run.name] for run in shown])
     panel.set_ylabel(label)
     group_digits(panel.yaxis)
-    slot_axis(panel, *span_of(runs, window, whole=True))
-    _name_runs(panel, runs, zip((run.title for run in shown), lines, strict=True))
+    slot_axis(panel, *span_of(runs, window, whole=True, span=_slots))
+    _name_runs(panel, runs, zip((title_of(run) for run in shown), lines, strict=True))
     values = np.concatenate([values for _, values in curves])
     if values.min(initial=0.0) >= 0.0:
         panel.set_ylim(0.0, 1.05 * values.max(initial=0.0) or 1.0)
     return panel
 
 
-def _name_runs(panel: Axes, runs: Sequence[Run], entries: Iterable[tuple[str, Any]]) -> None:
+def _name_runs(panel: Axes, runs: Sequence[Result], entries: Iterable[tuple[str, Any]]) -> None:
     """Name the runs: a single one in the title, several in a legend."""
-    set_titles(panel, runs[0].title if len(runs) == 1 else "")
+    set_titles(panel, title_of(runs[0]) if len(runs) == 1 else "")
     add_legend([panel], entries if len(runs) > 1 else [])
 
 
@@ -255,7 +264,7 @@ def reward_parts(results: Results, *, axes: Axes | None = None) -> Axes:
     InvalidConfiguration
         If the results do not come from ``multiserver``.
     """
-    runs = load_runs(results, "multiserver", _slots)
+    runs = load_runs(results, "multiserver")
     styles = line_styles(run.name for run in runs)
     (panel,) = new_panels(axes, 1, height=3.4)
     bars = []
@@ -273,7 +282,7 @@ def reward_parts(results: Results, *, axes: Axes | None = None) -> Axes:
     class_axis(panel, PARTS)
     panel.set_ylabel("mean per slot")
     group_digits(panel.yaxis)
-    _name_runs(panel, runs, zip((run.title for run in runs), bars, strict=True))
+    _name_runs(panel, runs, zip((title_of(run) for run in runs), bars, strict=True))
     return panel
 
 
@@ -301,14 +310,14 @@ def resource_utilization(results: Results, *, window: Window = None, axes: Itera
     InvalidConfiguration
         If an argument is out of range, the results do not come from ``multiserver``, or the resources differ.
     """
-    runs = load_runs(results, "multiserver", _slots)
+    runs = load_runs(results, "multiserver")
     resources = resources_of(runs[0])
     for run in runs:
         if resources_of(run) != resources:
             raise InvalidConfiguration(
                 f"results[{run.name!r}]: resources: got {resources_of(run)}, expected {resources} as in the first run"
             )
-    span = span_of(runs, window, whole=True)
+    span = span_of(runs, window, whole=True, span=_slots)
     width = slots_together(span, most=150, bins=100)
     styles = [*line_styles(run.name for run in runs).values()]
     height = 1.6 + LEGEND_LINE * len(runs) / -(-len(resources) // 2)
@@ -323,12 +332,12 @@ def resource_utilization(results: Results, *, window: Window = None, axes: Itera
         there = any(run.info["total_capacity"][index] for run in runs)
         remark = (f"means over {width} slots" if width > 1 else "") if there else "no node has it"
         set_titles(panel, shortened(resource, 40), remark)
-    add_legend(panels, zip((run.title for run in runs), lines, strict=True))
+    add_legend(panels, zip((title_of(run) for run in runs), lines, strict=True))
     label_panels(panels)
     return panels
 
 
-def _used(run: Run, resource: str, index: int, width: int, span: tuple[float, float]) -> Curve:
+def _used(run: Result, resource: str, index: int, width: int, span: tuple[float, float]) -> Curve:
     """Return the beginnings of bins and their means, in percent of the capacity; the last mean is repeated."""
     capacity, slots = float(run.info["total_capacity"][index]), run.table("slots")
     edges = bin_edges(span[0], min(span[1], float(len(slots))), width)
@@ -412,9 +421,9 @@ def allocation_map(
     ('slot', 'node')
     """
     check_choice("by", by, ("node", "port"))
-    runs = load_runs(results, "multiserver", _slots)
+    runs = load_runs(results, "multiserver")
     name = chosen_resource(runs, resource)
-    span = span_of(runs, window, whole=True)
+    span = span_of(runs, window, whole=True, span=_slots)
     grids = [_grid(run, name, by, span) for run in runs]
     height = min(max(0.22 * max(len(grid.names) for grid in grids), 1.6), 4.6 if len(runs) == 1 else 3.4)
     panels = new_panels(axes, len(runs), height=height)
@@ -423,7 +432,7 @@ def allocation_map(
     for panel, run, grid in zip(panels, runs, grids, strict=True):
         draw_map(panel, grid.edges, grid.values, scale, names=grid.names, label=by)
         slot_axis(panel, *span)
-        set_titles(panel, run.title, grid.remark)
+        set_titles(panel, title_of(run), grid.remark)
     without = any(np.isnan(grid.values).any() for grid in grids)
     add_legend(panels, [(f"nodes without {name}", {"facecolor": DOWN_COLOR})] * without)
     of = "\n(% of the node's)" if by == "node" else "\n(amount per port)"
@@ -432,17 +441,17 @@ def allocation_map(
     return panels
 
 
-def _grid(run: Run, resource: str, by: str, span: tuple[float, float]) -> _Grid:
+def _grid(run: Result, resource: str, by: str, span: tuple[float, float]) -> _Grid:
     """Return the mean amounts of a resource that jobs were given, by row and bin."""
     every = int(run.info["record_allocations"])
     if every == 0 or (every > 1 and run.info["holding"]):
         raise InvalidConfiguration(
             f"results[{run.name!r}]: record_allocations: got {every}, expected 1, so that all allocations are recorded"
         )
-    rows = run.result.scan(f"{by}s").filter(pl.col("resource") == resource).collect()
+    rows = run.scan(f"{by}s").filter(pl.col("resource") == resource).collect()
     names, together = rows[by].cast(pl.String), nice_count(len(rows) / MOST_ROWS)
     width = nice_count((span[1] - span[0]) / MOST_COLUMNS)
-    edges = bin_edges(span[0], min(span[1], run.end), width)
+    edges = bin_edges(span[0], min(span[1], _slots(run)[1]), width)
     shared = [f"{width} slots"] * (width > 1) + [f"{together} {by}s"] * (together > 1)
     parts = [f"a cell is the mean of {' and '.join(shared)}"] * bool(shared)
     remark = "; ".join(parts + [f"allocations of every {every} slots"] * (every > 1))
@@ -459,13 +468,13 @@ def _grid(run: Run, resource: str, by: str, span: tuple[float, float]) -> _Grid:
     return _Grid(values, edges, names[::together].to_list(), remark)
 
 
-def shares_of_nodes(run: Run, resource: str, width: int) -> tuple[list[str], Floats, Floats]:
+def shares_of_nodes(run: Result, resource: str, width: int) -> tuple[list[str], Floats, Floats]:
     """Return the share of each node's resource that jobs hold, between 0 and 1.
 
     Parameters
     ----------
-    run : Run
-        Run with the allocations of all jobs.
+    run : Result
+        Result with the allocations of all jobs.
     resource : str
         Name of the resource.
     width : int
@@ -480,7 +489,7 @@ def shares_of_nodes(run: Run, resource: str, width: int) -> tuple[list[str], Flo
     values : array of shape (nodes, bins)
         Mean shares; NaN for a node without the resource.
     """
-    rows = run.result.scan("nodes").filter(pl.col("resource") == resource).collect()
+    rows = run.scan("nodes").filter(pl.col("resource") == resource).collect()
     names = rows["node"].cast(pl.String)
     edges = bin_edges(0.0, float(len(run.table("slots"))), width)
     given = _given(run, resource, pl.col("node").cast(pl.String).cast(pl.Enum(names)).to_physical().cast(pl.Int64))
@@ -490,11 +499,11 @@ def shares_of_nodes(run: Run, resource: str, width: int) -> tuple[list[str], Flo
     return names.to_list(), edges, values
 
 
-def _given(run: Run, resource: str, row: pl.Expr) -> pl.DataFrame:
+def _given(run: Result, resource: str, row: pl.Expr) -> pl.DataFrame:
     """Return each ``amount`` given, with its ``row`` and its time from ``begin`` to ``end``."""
     given = run.table("allocations").filter(pl.col("resource") == resource)
     if run.info["holding"]:
-        finish = run.jobs.select("arrival_number", end=pl.col("finish_time").fill_null(run.end))
+        finish = run.jobs.select("arrival_number", end=pl.col("finish_time").fill_null(_slots(run)[1]))
         given = given.join(finish, on="arrival_number", how="left", maintain_order="left")
     else:  # a recorded allocation also stands for the slots up to the next recorded one
         given = given.with_columns(end=pl.col("slot") + float(run.info["record_allocations"]))

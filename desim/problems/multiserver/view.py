@@ -12,7 +12,7 @@ from desim.plotting.views import Curve, Map, View
 from desim.problems.multiserver.figures import shares_of_nodes, slot_lengths
 
 if TYPE_CHECKING:
-    from desim.plotting.runs import Run
+    from desim.result import Result
 
 __all__ = ["view"]
 
@@ -32,12 +32,12 @@ CARDS = (
 )
 
 
-def view(run: Run) -> View:
+def view(run: Result) -> View:
     """Return the share of each node's first resource that jobs held per slot, and curves.
 
     Parameters
     ----------
-    run : Run
+    run : Result
         Run of ``multiserver``.
 
     Returns
