@@ -8,8 +8,9 @@ treated alike.
 
 from __future__ import annotations
 
+import math
 import pkgutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -46,6 +47,7 @@ __all__ = [
     "ProblemDescriptor",
     "Process",
     "ReportText",
+    "bounded",
     "kind_of",
     "kinds",
     "reference",
@@ -80,6 +82,8 @@ class Metric:
         Entry of a run's description that a run must have for this metric to exist.
     measure : callable or None
         Function of the result that returns the value of a custom metric; None for one of the problem's.
+    least, most : float
+        Ends of the range of possible values, beyond which no interval is drawn; infinite if unknown.
     """
 
     name: str
@@ -88,11 +92,27 @@ class Metric:
     better: Better | None = None
     only_with: str = ""
     measure: Callable[[Result], float] | None = None
+    least: float = -math.inf
+    most: float = math.inf
+
+    def within(self, value: float) -> float:
+        """Return a finite value, or the end of the range of possible values that it lies beyond."""
+        return min(max(value, self.least), self.most) if math.isfinite(value) else value
 
     def fits(self, name: str) -> bool:
         """Return whether this description covers a metric of the given name."""
         prefix, is_pattern, suffix = self.name.partition(RESOURCE)
         return self.name == name or bool(is_pattern and name.startswith(prefix) and name.endswith(suffix))
+
+
+def bounded(
+    metrics: Iterable[Metric], *, signed: Collection[str] = (), shares: Collection[str] = ()
+) -> tuple[Metric, ...]:
+    """Return metrics with their ranges: from 0 to 1 for shares, and from 0 for all others that are not ``signed``."""
+    return tuple(
+        one if one.name in signed else replace(one, least=0.0, most=1.0 if one.name in shares else math.inf)
+        for one in metrics
+    )
 
 
 @dataclass(frozen=True)

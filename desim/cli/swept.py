@@ -206,5 +206,6 @@ def _drawing(comparisons: Sequence[tuple[Point, Comparison]]) -> Callable[[], Ax
     for place, (_, comparison) in zip(places, comparisons, strict=True):
         for agent, row in comparison.metrics.items():
             samples.setdefault(agent, {})[place] = row[name]
-    ylabel = heading(name, comparisons[0][1].kind)
-    return partial(metric_lines, samples, xlabel=option.replace("-", " "), ylabel=ylabel)
+    kind = comparisons[0][1].kind
+    limits = kind.metrics[name].least, kind.metrics[name].most
+    return partial(metric_lines, samples, xlabel=option.replace("-", " "), ylabel=heading(name, kind), limits=limits)

@@ -112,8 +112,8 @@ def compare_metrics(
         Runs that left jobs queued, running or lost. Their waiting times, slowdowns and similar metrics are marked with
         a dagger and are never the best, because they do not count those jobs.
     intervals : mapping of str to mapping of str to (float, float), optional
-        Intervals by metric for each run by name, drawn as lines through the dots; intervals that are not finite are
-        omitted.
+        Intervals by metric for each run by name, drawn as lines through the dots, as far as values are possible;
+        intervals that are not finite are omitted.
 
     Returns
     -------
@@ -151,7 +151,8 @@ def compare_metrics(
     colors = [style.color for style in line_styles(table).values()]
     for axes, name in zip(grid, names, strict=False):
         values = [float(run.get(name, math.nan)) for run in table.values()]
-        ends = [(intervals or {}).get(run, {}).get(name, (math.nan, math.nan)) for run in table]
+        found = [(intervals or {}).get(run, {}).get(name, (math.nan, math.nan)) for run in table]
+        ends = [tuple(map(kind.metrics[name].within, pair)) for pair in found]
         _draw_dots(axes, values, ends, colors)
         _mark_values(axes, values, ends, compared(name, table, unfinished, kind), room)
         axes.set_title("\n".join(titles[name]), loc="left", fontsize="small", parse_math=False)
@@ -199,8 +200,8 @@ def _mark_values(
         marks = LogLocator(numticks=most + 1).tick_values(low, high)
         right = high * (high / low) ** (taken / (1.0 - taken))
     else:
-        if min(filter(math.isfinite, values), default=0.0) >= 0.0 and low < 0.4 * high:
-            low = 0.0  # an interval of what cannot be negative may reach below
+        if 0.0 <= low < 0.4 * high:
+            low = 0.0
         space = 0.06 * ((high - low) or abs(high) or 1.0)
         marks = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high) if high > low else [low]
         low, high = low - space, high + space
@@ -229,6 +230,7 @@ def metric_lines(
     xlabel: str,
     ylabel: str,
     bound: Samples | None = None,
+    limits: tuple[float, float] = (-math.inf, math.inf),
     colors: Mapping[str, Any] | None = None,
     axes: Axes | None = None,
 ) -> Axes:
@@ -242,6 +244,8 @@ def metric_lines(
         Labels of parameter and metric, with units.
     bound : mapping of float to array_like, optional
         Bound that no agent can pass, by value of the parameter; its means are drawn as a grey line.
+    limits : (float, float)
+        Least and largest possible value of the metric, at which bands end; default: unknown.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
     axes : Axes, optional
@@ -270,7 +274,7 @@ def metric_lines(
     if not samples:
         raise InvalidConfiguration("samples: got an empty mapping, expected the values of at least one agent")
     (panel,) = new_panels(axes, 1, height=3.4)
-    entries = _draw_means(panel, samples, line_styles(samples, colors))
+    entries = _draw_means(panel, samples, line_styles(samples, colors), limits)
     if bound is not None:
         places, means, _ = _means("bound", bound)
         look: Any = {"color": BOUND_COLOR, "linewidth": 1.2, "linestyle": (0, (6, 2)), "gid": "bound"}
@@ -284,14 +288,16 @@ def metric_lines(
     return panel
 
 
-def _draw_means(axes: Axes, samples: Mapping[str, Samples], styles: Mapping[str, LineStyle]) -> list[tuple[str, Any]]:
-    """Draw means with confidence bands; return the legend entries."""
+def _draw_means(
+    axes: Axes, samples: Mapping[str, Samples], styles: Mapping[str, LineStyle], limits: tuple[float, float]
+) -> list[tuple[str, Any]]:
+    """Draw means with confidence bands, as far as values are possible; return the legend entries."""
     entries = []
     for position, (name, line) in enumerate(samples.items()):
         places, means, halves = _means(f"samples[{name!r}]", line)
         look: Any = {"color": styles[name].color, "linestyle": styles[name].dashes, "linewidth": 1.4, "gid": "curve"}
         area: Any = {"color": look["color"], "alpha": min(0.15, 0.6 / len(samples)), "linewidth": 0.0, "gid": "band"}
-        axes.fill_between(places, means - halves, means + halves, **area)
+        axes.fill_between(places, *np.clip([means - halves, means + halves], *limits), **area)
         marker = MARKERS[position % len(MARKERS)] if len(places) <= MOST_MARKED else None
         entries += [(str(name), line) for line in axes.plot(places, means, marker=marker, markersize=4.0, **look)]
     plain(axes, grid="y")
@@ -589,11 +595,11 @@ def mean_curves(
         agent: [averages(view, run.span[0] + edges) for view, run in zip(some, loaded[agent], strict=True)]
         for agent, some in views.items()
     }
-    labels = {name: curve.label for some in views.values() for view in some for name, curve in view.curves.items()}
-    if not labels:
+    curves = {name: curve for some in views.values() for view in some for name, curve in view.curves.items()}
+    if not curves:
         raise InvalidConfiguration(f"problem {kind.name!r} has no curves over time")
-    panels, styles = new_panels(axes, len(labels), height=2.2), line_styles(runs)
-    for panel, (name, label) in zip(panels, labels.items(), strict=True):
+    panels, styles = new_panels(axes, len(curves), height=2.2), line_styles(runs)
+    for panel, (name, curve) in zip(panels, curves.items(), strict=True):
         samples = {
             agent: {
                 place: [table[name][number] for table in some if name in table.columns] or [math.nan]
@@ -601,8 +607,8 @@ def mean_curves(
             }
             for agent, some in tables.items()
         }
-        entries = _draw_means(panel, samples, styles)
-        panel.set_ylabel("\n".join(wrap(label, 18)), parse_math=False)
+        entries = _draw_means(panel, samples, styles, (curve.least, curve.most))
+        panel.set_ylabel("\n".join(wrap(curve.label, 18)), parse_math=False)
         panel.set_ylim(bottom=min(0.0, panel.dataLim.y0))
         (time_axis if is_time else slot_axis)(panel, 0.0, float(edges[-1]))
     add_legend(panels, entries if len(runs) > 1 else [])

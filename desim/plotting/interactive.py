@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -278,7 +279,8 @@ class _Charts:
             }
             for number, curve in there
         ]
-        return {"name": name, "label": first.label, "bound": first.bound_label, "top": first.top, "lines": lines}
+        top = 1.05 * first.most if math.isfinite(first.most) else None
+        return {"name": name, "label": first.label, "bound": first.bound_label, "top": top, "lines": lines}
 
     def _spread(self) -> list[dict[str, Any]]:
         """Return, for each run, the complementary distribution of a column: the share of jobs above each value."""
@@ -320,9 +322,11 @@ def _estimates(comparison: Comparison) -> Iterator[dict[str, Any]]:
     by = "bootstrap" if comparison.interval == "bootstrap" else "Student's t"
     note = f"Means over {len(comparison.seeds)} {comparison.pair}s with their {LEVEL:.0%} confidence intervals ({by})."
     for name in comparison.shown:
-        label, better = heading(name, comparison.kind), comparison.kind.metrics[name].better or ""
-        rows = [[agent, *map(_plain, row[name][:3])] for agent, row in comparison.means.items()]
-        yield {"label": label, "better": better, "note": note, "rows": rows}
+        metric = comparison.kind.metrics[name]
+        rows = [
+            [agent, *(_plain(metric.within(one)) for one in row[name][:3])] for agent, row in comparison.means.items()
+        ]
+        yield {"label": heading(name, comparison.kind), "better": metric.better or "", "note": note, "rows": rows}
     if (ranking := comparison.ranking) is not None:
         half = ranking.critical_difference / 2.0
         ranks = [[agent, rank, rank - half, rank + half] for agent, rank in ranking.mean_ranks.items()]

@@ -6,6 +6,7 @@ The view of a problem is a function in its package that takes a :class:`desim.Re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -115,8 +116,8 @@ class Curve:
         Values to compare with at the same times, such as a capacity.
     bound_label : str
         Label of the bound.
-    top : float or None
-        Upper end of the axis; default: the largest value.
+    least, most : float
+        Ends of the range of possible values; infinite if unknown. The axis ends above ``most``.
     """
 
     label: str
@@ -124,7 +125,8 @@ class Curve:
     value: NDArray[np.float64]
     bound: NDArray[np.float64] | None = None
     bound_label: str = ""
-    top: float | None = None
+    least: float = -math.inf
+    most: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +351,7 @@ def plain_view(run: Result) -> View:
         ran.select(time="finish_time", running=-one),
     ]
     steps = add_up([part.with_columns(pl.col("time").cast(pl.Float64)) for part in changes])
-    curves = {name: joined(steps, name, f"jobs {name}") for name in ("running", "waiting")}
+    curves = {name: joined(steps, name, f"jobs {name}", least=0.0) for name in ("running", "waiting")}
     cards = [name for name, dtype in run.jobs.schema.items() if name not in HIDDEN and not dtype.is_nested()]
     colors = [name for name in ("waiting_time", "status") if name in jobs.columns]
     cards += [name for name in colors if name not in cards]

@@ -68,6 +68,16 @@ def test_dots_are_the_metrics():
         compare_metrics({})
 
 
+def test_intervals_and_bands_end_where_values_do():
+    ends = {"a": {"utilization": (0.1, 1.4), "waiting_time_mean": (-5.0, 25.0), "own": (-5.0, 25.0)}}
+    table = {"a": {"utilization": 0.8, "waiting_time_mean": 10.0, "own": 10.0}}
+    panels = compare_metrics(table, metrics=[*table["a"]], intervals=ends)
+    drawn = [lines(panel, "interval")[0].get_xdata().tolist() for panel in panels]
+    assert drawn == [[0.1, 1.0], [0.0, 25.0], [-5.0, 25.0]]
+    axes = metric_lines({"a": {1.0: [0.5, 1.0]}}, xlabel="load", ylabel="utilization", limits=(0.0, 1.0))
+    assert sorted({*axes.collections[0].get_paths()[0].vertices[:, 1]}) == [0.0, 0.75, 1.0][0:1] + [1.0]
+
+
 def test_intervals_are_lines_through_the_dots_and_one_giant_squashes_nobody():
     ends = {"a": {"waiting_time_mean": (6.0, 17.0)}, "b": {"waiting_time_mean": (math.nan, math.nan)}}
     first, second = compare_metrics(METRICS, intervals=ends)

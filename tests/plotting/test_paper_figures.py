@@ -76,6 +76,8 @@ def test_figures_of_runs_fit_columns(problem):
     system = system_of(problem.replace("nodes", "batch"))
     options = options_of(system.options, given)
     result = replay(system.instance(options), create_agent(system.name, agent), 0)
+    for name, value in result.metrics().items():
+        assert kind_of(result).metrics[name].within(value) == pytest.approx(value, nan_ok=True), name
     for style, width in WIDTHS.items():
         with figure_style(style):
             for name, figure in kind_of(result).figures.items():
@@ -108,6 +110,8 @@ def test_means_over_time_are_means_of_runs():
     panels = mean_curves({"one": runs, "two": runs[:1]}, bin_width=50.0)
     assert [panel.get_ylabel().replace("\n", " ") for panel in panels] == ["utilization (% of cores up)", "queued jobs"]
     line, single = (line for line in panels[0].lines if line.get_gid() == "curve")
+    bands = [np.concatenate([path.vertices for path in band.get_paths()])[:, 1] for band in panels[0].collections]
+    assert [band.min() >= 0.0 and band.max() <= 100.0 for band in bands] == [True, True] and np.ptp(bands[0]) > 50.0
     shortest = min(result.end_time for result in runs)
     assert len(line.get_xdata()) == int(shortest / 50.0) and line.get_xdata()[:2].tolist() == [25.0, 75.0]
     for place, (mean, alone) in enumerate(zip(line.get_ydata(), single.get_ydata(), strict=True)):

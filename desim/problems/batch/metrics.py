@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration
 from desim.measures import maximum, step_integral, time_integral
-from desim.problem import Better, Metric, Metrics
+from desim.problem import Better, Metric, Metrics, bounded
 from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
 from desim.problems.batch.parts import gathered
@@ -570,7 +570,16 @@ def _described() -> tuple[Metric, ...]:
 
 
 METRICS = Metrics(
-    (*_described(), *gathered("METRICS"), *NODE_METRICS),
+    bounded(
+        (*_described(), *gathered("METRICS"), *NODE_METRICS),
+        shares=(
+            "fairness_jain",
+            "utilization",
+            "prediction_accuracy_mean",
+            "utilization_<resource>",
+            "fragmentation_<resource>",
+        ),
+    ),
     _measure,
     headline=(
         "waiting_time_mean",

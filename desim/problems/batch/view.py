@@ -71,11 +71,12 @@ def view(run: Result) -> View:
     share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("busy") / pl.col("up")).otherwise(0.0)
     steps = steps.with_columns(share=share)
     curves = {
-        "utilization": joined(steps, "share", "utilization (% of cores up)", top=105.0),
-        "queue": joined(steps, "queued", "queued jobs"),
+        "utilization": joined(steps, "share", "utilization (% of cores up)", least=0.0, most=100.0),
+        "queue": joined(steps, "queued", "queued jobs", least=0.0),
     }
     if steps["up"].n_unique() > 1:
-        curves["up"] = joined(steps, "busy", "busy cores", bound=steps["up"], bound_label="cores up", top=1.05 * cores)
+        within: dict[str, Any] = {"least": 0.0, "most": float(cores)}
+        curves["up"] = joined(steps, "busy", "busy cores", bound=steps["up"], bound_label="cores up", **within)
     users = run.jobs["user_id"].n_unique() > 1
     cards = [name for name in CARDS if users or name != "user_id"]
     colors = [name for name in COLORS if users or name != "user_id"]

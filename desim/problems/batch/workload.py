@@ -120,15 +120,8 @@ class Workload(Sequence[Job]):
         hidden = frozenset(name for name in columns if name in _SECRET or name in secret)
         further = sorted(name for name in columns if name not in Job._fields and name not in hidden)
         kinds = {name: cast(_Plain, columns[name]).kind for name in further}
-        values = {
-            "_columns": columns,
-            "_length": length,
-            "_jobs": None,
-            "_is_read": False,
-            "secret": hidden,
-            "attributes": kinds,
-        }
-        for name, value in (values | {"window": window}).items():
+        values = {"_columns": columns, "_length": length, "_jobs": None, "_is_read": False, "secret": hidden}
+        for name, value in (values | {"attributes": kinds, "window": window}).items():
             object.__setattr__(self, name, value)
 
     def _check(self) -> None:

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.measures import mean, summary
-from desim.problem import Metric, Metrics
+from desim.problem import Metric, Metrics, bounded
 from desim.problems.dag.tables import CHANNELS, COPIES, EDGES, EXECUTORS, JOBS, NODES, OUTAGES, TRANSFERS
 
 if TYPE_CHECKING:
@@ -560,72 +560,77 @@ def _transfers(inputs: pl.DataFrame) -> dict[str, float]:
 
 
 METRICS = Metrics(
-    (
-        Metric("jobs_submitted", "jobs submitted", "jobs"),
-        Metric("jobs_completed", "jobs whose nodes have all finished", "jobs", "higher"),
-        Metric("jobs_running", "jobs that had started but not completed at the end of the run", "jobs"),
-        Metric("jobs_queued", "jobs that had not started at the end of the run", "jobs"),
-        Metric("num_nodes", "nodes of all jobs", "nodes"),
-        Metric(
-            "makespan",
-            "last completion of a job minus first submission, s; NaN unless all jobs have completed",
-            "s",
-            "lower",
+    bounded(
+        (
+            Metric("jobs_submitted", "jobs submitted", "jobs"),
+            Metric("jobs_completed", "jobs whose nodes have all finished", "jobs", "higher"),
+            Metric("jobs_running", "jobs that had started but not completed at the end of the run", "jobs"),
+            Metric("jobs_queued", "jobs that had not started at the end of the run", "jobs"),
+            Metric("num_nodes", "nodes of all jobs", "nodes"),
+            Metric(
+                "makespan",
+                "last completion of a job minus first submission, s; NaN unless all jobs have completed",
+                "s",
+                "lower",
+            ),
+            Metric(
+                "serial_time",
+                "time that all nodes take one after the other on the single best executor, s",
+                "s",
+            ),
+            Metric("speedup", "serial time over makespan", better="higher"),
+            Metric(
+                "critical_path",
+                "length of the longest critical path of a job, each node on its fastest executor, without transfers, s",
+                "s",
+            ),
+            Metric("slr", "schedule length ratio: makespan over critical path", better="lower"),
+            Metric(
+                "job_slr_mean",
+                "mean over completed jobs of turnaround time over the job's critical path, if that is above 0",
+                better="lower",
+            ),
+            Metric("lower_bound", "lower bound on the makespan of any schedule, s", "s"),
+            Metric("gap_to_lower_bound", "makespan over lower bound, minus 1", better="lower"),
+            Metric(
+                "turnaround_time_mean", "mean time from submission to completion of completed jobs, s", "s", "lower"
+            ),
+            Metric("turnaround_time_median", "median turnaround time, s", "s", "lower"),
+            Metric("turnaround_time_p95", "95th percentile of the turnaround time, s", "s", "lower"),
+            Metric(
+                "waiting_time_mean",
+                "mean time from submission to the start of the first copy, over jobs that have started, s",
+                "s",
+                "lower",
+            ),
+            Metric("utilization", "executor time spent on copies over executor time up"),
+            Metric("utilization_<resource>", "amount of pools that copies hold over the amount up"),
+            Metric("useful_utilization", "utilization without wasted time", better="higher"),
+            Metric("wasted_time", "executor time spent on interrupted or useless copies, s", "s", "lower"),
+            Metric("num_copies", "copies that started", "copies"),
+            Metric("num_duplicates", "copies that started and were duplicates when assigned", "copies"),
+            Metric("num_useful_duplicates", "useful duplicates", "copies"),
+            Metric("num_interrupted", "copies interrupted by an outage", "copies"),
+            Metric(
+                "num_withdrawn",
+                "copies withdrawn before they started, because of an outage or because their job had ended",
+                "copies",
+            ),
+            Metric(
+                "num_reexecuted",
+                "copies, other than duplicates, started again because a finished node's results were lost",
+                "copies",
+            ),
+            Metric("num_transfers", "inputs of copies that were sent from another executor", "inputs"),
+            Metric("data_moved", "total size of these inputs, units of data", "units", "lower"),
+            Metric(
+                "local_share",
+                "share of input data that was already on the executor",
+                better="higher",
+            ),
+            Metric("transfer_time_mean", "mean transfer time of the inputs sent from another executor, s", "s"),
         ),
-        Metric(
-            "serial_time",
-            "time that all nodes take one after the other on the single best executor, s",
-            "s",
-        ),
-        Metric("speedup", "serial time over makespan", better="higher"),
-        Metric(
-            "critical_path",
-            "length of the longest critical path of a job, each node on its fastest executor, without transfers, s",
-            "s",
-        ),
-        Metric("slr", "schedule length ratio: makespan over critical path", better="lower"),
-        Metric(
-            "job_slr_mean",
-            "mean over completed jobs of turnaround time over the job's critical path, if that is above 0",
-            better="lower",
-        ),
-        Metric("lower_bound", "lower bound on the makespan of any schedule, s", "s"),
-        Metric("gap_to_lower_bound", "makespan over lower bound, minus 1", better="lower"),
-        Metric("turnaround_time_mean", "mean time from submission to completion of completed jobs, s", "s", "lower"),
-        Metric("turnaround_time_median", "median turnaround time, s", "s", "lower"),
-        Metric("turnaround_time_p95", "95th percentile of the turnaround time, s", "s", "lower"),
-        Metric(
-            "waiting_time_mean",
-            "mean time from submission to the start of the first copy, over jobs that have started, s",
-            "s",
-            "lower",
-        ),
-        Metric("utilization", "executor time spent on copies over executor time up"),
-        Metric("utilization_<resource>", "amount of pools that copies hold over the amount up"),
-        Metric("useful_utilization", "utilization without wasted time", better="higher"),
-        Metric("wasted_time", "executor time spent on interrupted or useless copies, s", "s", "lower"),
-        Metric("num_copies", "copies that started", "copies"),
-        Metric("num_duplicates", "copies that started and were duplicates when assigned", "copies"),
-        Metric("num_useful_duplicates", "useful duplicates", "copies"),
-        Metric("num_interrupted", "copies interrupted by an outage", "copies"),
-        Metric(
-            "num_withdrawn",
-            "copies withdrawn before they started, because of an outage or because their job had ended",
-            "copies",
-        ),
-        Metric(
-            "num_reexecuted",
-            "copies, other than duplicates, started again because a finished node's results were lost",
-            "copies",
-        ),
-        Metric("num_transfers", "inputs of copies that were sent from another executor", "inputs"),
-        Metric("data_moved", "total size of these inputs, units of data", "units", "lower"),
-        Metric(
-            "local_share",
-            "share of input data that was already on the executor",
-            better="higher",
-        ),
-        Metric("transfer_time_mean", "mean transfer time of the inputs sent from another executor, s", "s"),
+        shares=("utilization", "utilization_<resource>", "useful_utilization", "local_share"),
     ),
     _measure,
     headline=("makespan", "speedup", "slr", "turnaround_time_mean", "useful_utilization"),

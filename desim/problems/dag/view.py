@@ -85,8 +85,8 @@ def view(run: Result) -> View:
     share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("running") / pl.col("up")).otherwise(0.0)
     steps = steps.with_columns(share=share)
     curves = {
-        "utilization": joined(steps, "share", "utilization (% of executors up)", top=105.0),
-        "jobs": joined(steps, "jobs", "jobs in the system"),
+        "utilization": joined(steps, "share", "utilization (% of executors up)", least=0.0, most=100.0),
+        "jobs": joined(steps, "jobs", "jobs in the system", least=0.0),
     }
     if steps["up"].n_unique() > 1:
         curves["up"] = joined(steps, "running", "running executors", bound=steps["up"], bound_label="executors up")

@@ -29,7 +29,6 @@ from desim.plotting.bars import CUT, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba, share_colors
 from desim.plotting.curves import bin_edges, bin_means, draw_layer, draw_stack, slots_together
 from desim.plotting.runs import (
-    Result,
     Results,
     Window,
     chosen_resource,
@@ -40,11 +39,11 @@ from desim.plotting.runs import (
     title_of,
 )
 from desim.problem import Figure, ReportText
+from desim.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.result import Result
 
 __all__ = ["FIGURES", "WORDS", "capacity_use", "executions", "gantt", "jobs_in_rows", "known_work"]
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.measures import mean, summary
-from desim.problem import Metric, Metrics
+from desim.problem import Metric, Metrics, bounded
 from desim.problems.deferrable.tables import EVICTIONS, JOBS, SLOTS, STATUSES
 
 if TYPE_CHECKING:
@@ -167,68 +167,85 @@ def _lost_work(evictions: pl.DataFrame | pl.LazyFrame, jobs: pl.DataFrame | pl.L
 
 
 METRICS = Metrics(
-    (
-        Metric("revenue", "cores times duration of all jobs whose start stood, core-slots", "core-slots", "higher"),
-        Metric(
-            "time_delay",
-            "negative delay weight times the delays of all jobs whose start stood, core-slots",
-            "core-slots",
-            "higher",
+    bounded(
+        (
+            Metric("revenue", "cores times duration of all jobs whose start stood, core-slots", "core-slots", "higher"),
+            Metric(
+                "time_delay",
+                "negative delay weight times the delays of all jobs whose start stood, core-slots",
+                "core-slots",
+                "higher",
+                most=0.0,
+            ),
+            Metric(
+                "violation_penalty",
+                "negative violation weights times the violations of all slots, core-slots",
+                "core-slots",
+                "higher",
+                most=0.0,
+            ),
+            Metric(
+                "total_reward",
+                "sum of the rewards of all slots: equation (1), the sum of the three metrics above, core-slots",
+                "core-slots",
+                "higher",
+            ),
+            Metric("average_reward", "total reward per slot, core-slots", "core-slots per slot", "higher"),
+            Metric(
+                "violation",
+                "amounts used above the capacity, over all slots and resources, each in its unit times slots",
+                better="lower",
+            ),
+            Metric("violation_<resource>", "violation of one resource, its unit times slots", better="lower"),
+            Metric("violation_slots", "share of slots in which use of a resource exceeds its capacity", "", "lower"),
+            Metric(
+                "utilization_<resource>", "amount used within the capacity over the capacity, summed over all slots"
+            ),
+            Metric("utilization", "mean utilization of the resources with a capacity above 0"),
+            Metric("num_slots", "slots that have begun", "slots"),
+            Metric("jobs_submitted", "jobs submitted, in total", "jobs"),
+            Metric("jobs_started", "jobs whose start stood (completed or running)", "jobs"),
+            Metric("jobs_completed", "jobs that completed", "jobs"),
+            Metric("jobs_running", "jobs running when the run ended", "jobs"),
+            Metric("jobs_expired", "jobs that expired: their window ended without a start", "jobs"),
+            Metric("jobs_evicted", "jobs that were evicted and not restarted", "jobs"),
+            Metric("jobs_queued", "jobs that could still start when the run ended", "jobs"),
+            Metric("acceptance", "started jobs over submitted jobs", "", "higher"),
+            Metric("acceptance_by_work", "revenue over cores times duration of all submitted jobs", "", "higher"),
+            Metric("expiry_rate", "expired jobs over submitted jobs", "", "lower"),
+            Metric("evictions", "evictions; a restarted job may be evicted again", "", "lower"),
+            Metric(
+                "lost_work",
+                "cores times slots that evicted jobs had run, over all evictions, core-slots",
+                "core-slots",
+                "lower",
+            ),
+            Metric(
+                "delay_mean", "mean delay (earliest start to start) of jobs whose start stood, slots", "slots", "lower"
+            ),
+            Metric("delay_median", "median delay, slots", "slots", "lower"),
+            Metric("delay_p95", "95th percentile of the delay, slots", "slots", "lower"),
+            Metric(
+                "current_work_mean",
+                "mean over slots of cores times duration of the jobs that could start, core-slots",
+                "core-slots",
+            ),
+            Metric(
+                "future_work_mean",
+                "mean over slots of cores times duration of known jobs with a later window, core-slots",
+                "core-slots",
+            ),
+            Metric("known_work_mean", "sum of current_work_mean and future_work_mean, core-slots", "core-slots"),
         ),
-        Metric(
-            "violation_penalty",
-            "negative violation weights times the violations of all slots, core-slots",
-            "core-slots",
-            "higher",
+        signed=("time_delay", "violation_penalty", "total_reward", "average_reward"),
+        shares=(
+            "violation_slots",
+            "utilization_<resource>",
+            "utilization",
+            "acceptance",
+            "acceptance_by_work",
+            "expiry_rate",
         ),
-        Metric(
-            "total_reward",
-            "sum of the rewards of all slots: equation (1), the sum of the three metrics above, core-slots",
-            "core-slots",
-            "higher",
-        ),
-        Metric("average_reward", "total reward per slot, core-slots", "core-slots per slot", "higher"),
-        Metric(
-            "violation",
-            "amounts used above the capacity, over all slots and resources, each in its unit times slots",
-            better="lower",
-        ),
-        Metric("violation_<resource>", "violation of one resource, its unit times slots", better="lower"),
-        Metric("violation_slots", "share of slots in which use of a resource exceeds its capacity", "", "lower"),
-        Metric("utilization_<resource>", "amount used within the capacity over the capacity, summed over all slots"),
-        Metric("utilization", "mean utilization of the resources with a capacity above 0"),
-        Metric("num_slots", "slots that have begun", "slots"),
-        Metric("jobs_submitted", "jobs submitted, in total", "jobs"),
-        Metric("jobs_started", "jobs whose start stood (completed or running)", "jobs"),
-        Metric("jobs_completed", "jobs that completed", "jobs"),
-        Metric("jobs_running", "jobs running when the run ended", "jobs"),
-        Metric("jobs_expired", "jobs that expired: their window ended without a start", "jobs"),
-        Metric("jobs_evicted", "jobs that were evicted and not restarted", "jobs"),
-        Metric("jobs_queued", "jobs that could still start when the run ended", "jobs"),
-        Metric("acceptance", "started jobs over submitted jobs", "", "higher"),
-        Metric("acceptance_by_work", "revenue over cores times duration of all submitted jobs", "", "higher"),
-        Metric("expiry_rate", "expired jobs over submitted jobs", "", "lower"),
-        Metric("evictions", "evictions; a restarted job may be evicted again", "", "lower"),
-        Metric(
-            "lost_work",
-            "cores times slots that evicted jobs had run, over all evictions, core-slots",
-            "core-slots",
-            "lower",
-        ),
-        Metric("delay_mean", "mean delay (earliest start to start) of jobs whose start stood, slots", "slots", "lower"),
-        Metric("delay_median", "median delay, slots", "slots", "lower"),
-        Metric("delay_p95", "95th percentile of the delay, slots", "slots", "lower"),
-        Metric(
-            "current_work_mean",
-            "mean over slots of cores times duration of the jobs that could start, core-slots",
-            "core-slots",
-        ),
-        Metric(
-            "future_work_mean",
-            "mean over slots of cores times duration of known jobs with a later window, core-slots",
-            "core-slots",
-        ),
-        Metric("known_work_mean", "sum of current_work_mean and future_work_mean, core-slots", "core-slots"),
     ),
     _measure,
     headline=("total_reward", "revenue", "time_delay", "violation_penalty", "acceptance_by_work"),

@@ -63,8 +63,8 @@ def view(run: Result) -> View:
     curves = {}
     for resource in resources_of(run):
         used, capacity = (_held(slots[f"{kind}_{resource}"]) for kind in ("used", "capacity"))
-        curves[resource] = Curve(f"{resource} in use", time, used, capacity, "the capacity")
-    curves["known"] = Curve("jobs in open windows", time, _held(slots["current"]))
+        curves[resource] = Curve(f"{resource} in use", time, used, capacity, "the capacity", least=0.0)
+    curves["known"] = Curve("jobs in open windows", time, _held(slots["current"]), least=0.0)
     requests = [f"requested_{resource}" for resource in resources_of(run)]
     cards = [
         "job_id",

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration
 from desim.measures import mean, summary, time_integral
-from desim.problem import Metric, Metrics
+from desim.problem import Metric, Metrics, bounded
 from desim.problems.multiserver.tables import JOBS, SLOTS, STATUSES
 
 if TYPE_CHECKING:
@@ -332,7 +332,11 @@ def _described() -> tuple[Metric, ...]:
 
 
 METRICS = Metrics(
-    _described(),
+    bounded(
+        _described(),
+        signed=("total_reward", "average_reward", "average_gain", "average_overhead", "reward_per_job", "speed_mean"),
+        shares=("utilization", "utilization_<resource>", "reserved_<resource>"),
+    ),
     _measure,
     headline=("average_reward", "average_gain", "average_overhead", "reward_per_job", "utilization"),
     main=(

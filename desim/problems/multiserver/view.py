@@ -57,12 +57,12 @@ def view(run: Result) -> View:
         "average": Curve("average reward of the slots so far", time, _held(so_far)),
     }
     if run.info["holding"]:
-        curves["queued"] = Curve("queued jobs", time, _held(slots["queued"].to_numpy()))
+        curves["queued"] = Curve("queued jobs", time, _held(slots["queued"].to_numpy()), least=0.0)
     for index, resource in enumerate(resources):
         capacity = float(run.info["total_capacity"][index])
         if capacity > 0:
             share = 100.0 * slots[f"allocated_{resource}"].to_numpy() / capacity
-            curves[resource] = Curve(f"use of {resource} (% of all nodes)", time, _held(share), top=105.0)
+            curves[resource] = Curve(f"use of {resource} (% of all nodes)", time, _held(share), least=0.0, most=100.0)
     charts = {}
     every = int(run.info["record_allocations"])
     if len(slots) and (every == 1 or (every > 1 and not run.info["holding"])):
