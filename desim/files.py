@@ -11,10 +11,12 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from desim.exceptions import DesimError, RecordError
+from desim.notes import print_note
 
 __all__ = [
     "HOST",
@@ -186,7 +188,9 @@ def locked(directory: Path) -> Iterator[None]:
     Parameters
     ----------
     directory : Path
-        Directory to lock, which is created if needed. File systems without locks are written without one.
+        Directory to lock, which is created if needed. On a file system without locks, a note says that there is none;
+        on a network file system, the lock holds for the processes of one machine. Drafts, whose names belong to one
+        process, need none.
 
     Raises
     ------
@@ -204,11 +208,18 @@ def locked(directory: Path) -> Iterator[None]:
         except BlockingIOError:
             told = "wait until it has ended, or choose another directory"
             raise RecordError(f"{directory} is being written by another run; {told}") from None
-        except OSError:
-            pass
+        except OSError as error:
+            if not LEFTOVER.search(directory.name):
+                _tell_unlocked(error.strerror)
         yield
     finally:
         os.close(file)
+
+
+@cache
+def _tell_unlocked(reason: str) -> None:
+    """Say once that a file system has no locks."""
+    print_note(f"desim: results cannot be locked ({reason}): do not write one directory by two runs at the same time")
 
 
 def remove_leftovers(directory: Path) -> None:

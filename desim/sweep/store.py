@@ -3,13 +3,15 @@
 A run is one JSON file. Its name ends in a hash of what was asked for: the function that performs the run, the setting,
 the agent and the seed. The file holds an outcome for each state of code, files and environment that the run was
 performed with, and is found again only in that state. It appears under its name only when it is complete, so a sweep
-may be killed at any time, and several sweeps may share a store. Records of a run, if kept, are in a directory beside
+may be killed at any time, and several sweeps may share a store, on a network file system as well: nothing is locked,
+and a name appears or changes in one step. Records of a run, if kept, are in a directory beside
 the file. Failed runs are listed in ``failures`` under the same names; ``sweeps`` lists which runs belong to which
 sweep.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -152,7 +154,7 @@ class Store:
     def _outcomes(self, path: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return all outcomes in the file of a run, the latest first."""
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = json.loads(_content(path))
             if json.loads(_text(settings)) != document["settings"]:
                 raise RecordError(f"{path} contains the outcome of another run")
             found: list[dict[str, Any]] = document["outcomes"]
@@ -222,11 +224,14 @@ class Store:
         if not draft.exists():
             return None
         target = _records(self.path(settings), used)
-        shutil.rmtree(target, ignore_errors=True)  # earlier records without an outcome
+        with suppress(OSError):  # earlier records; if they are open, a network file system does not remove them at once
+            target.rename(aside := draft_of(target))
+            shutil.rmtree(aside, ignore_errors=True)
         try:
             draft.rename(target)
         except OSError as error:
-            raise StorageError(f"cannot write {target}: {error.strerror}") from error
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # another sweep has just stored the same run
+                raise StorageError(f"cannot write {target}: {error.strerror}") from error
         return target
 
     @contextmanager
@@ -476,6 +481,16 @@ def _names(directory: Path) -> set[str]:
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _content(path: Path) -> str:
+    """Return the text of a file, also of one that another machine replaces meanwhile on a network file system."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        if error.errno != errno.ESTALE:
+            raise
+        return path.read_text(encoding="utf-8")
 
 
 def _records(path: Path, used: Mapping[str, Any]) -> Path:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import RecordError
-from desim.files import HOST, is_alive, process_mark, remove_leftovers, write_durably
+from desim.files import HOST, is_alive, locked, process_mark, remove_leftovers, write_durably
 from desim.sweep import StorageError, Store, StoredOutcome
 from desim.sweep.digest import file_digest, source_digest
 
@@ -118,6 +121,46 @@ def test_records_appear_when_they_are_complete(tmp_path: Path) -> None:
     (tmp_path / "gone" / "draft").mkdir(parents=True)
     with pytest.raises(StorageError, match="cannot write"):
         Store(tmp_path / "nowhere").keep_records(KEY, USED, tmp_path / "gone" / "draft")
+
+
+def test_a_network_file_system_may_lack_locks_and_keep_what_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, real, stale = Store(tmp_path / "runs"), Path.read_text, [OSError(errno.ESTALE, "Stale file handle")]
+
+    def unlocked(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def read_text(path: Path, **more: Any) -> str:
+        if path.suffix == ".json" and stale:
+            raise stale.pop()
+        return real(path, **more)
+
+    monkeypatch.setattr(fcntl, "flock", unlocked)
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    monkeypatch.setattr(Path, "read_text", read_text)
+    for text in ("first", "second"):
+        with store.draft(KEY) as draft, locked(draft):
+            (draft / "note").write_text(text)
+            records = store.keep_records(KEY, USED, draft)
+        assert records is not None and (records / "note").read_text() == text
+        store.save(KEY, found({"text": text}))
+    with store.draft(OTHER) as draft:
+        draft.mkdir()
+        (draft / "note").write_text("late")
+        monkeypatch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOTEMPTY, "not empty")))
+        store.keep_records(KEY, USED, draft)
+        monkeypatch.undo()
+    assert (kept := store.recall(KEY)) is not None and kept.outcome == {"text": "second"} and not stale
+    assert kept.records is not None and (kept.records / "note").read_text() == "second"
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(fcntl, "flock", unlocked)
+    for _ in range(2):
+        with locked(tmp_path / "run"):
+            pass
+    assert capsys.readouterr().err.splitlines() == [
+        "desim: results cannot be locked (No locks available): do not write one directory by two runs at the same time"
+    ]
 
 
 class Wrapped:
