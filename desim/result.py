@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,32 +192,6 @@ class Result:
             self._frames[name] = table.collect()
         return self._frames[name]
 
-    def to_arrow(self, name: str = "jobs") -> pyarrow.Table:
-        """Return a table as one of Apache Arrow; needs the extra ``pandas``.
-
-        Parameters
-        ----------
-        name : str
-            Name of the table, one of ``table_names``.
-
-        Returns
-        -------
-        pyarrow.Table
-            The table.
-
-        Raises
-        ------
-        RecordError
-            If the table does not exist.
-        MissingDependency
-            If pyarrow is not installed.
-        """
-        try:
-            import pyarrow  # noqa: F401  # which Polars asks for without saying how to get it
-        except ImportError as error:
-            raise missing("to_arrow", error) from error
-        return self.table(name).to_arrow()
-
     def to_pandas(self, name: str = "jobs") -> pandas.DataFrame:
         """Return a table as a frame of pandas; needs the extra ``pandas``.
 
@@ -237,12 +212,21 @@ class Result:
         MissingDependency
             If pandas or pyarrow is not installed.
         """
+        frame: pandas.DataFrame = self._for("to_pandas", name, "pandas", "pyarrow").to_pandas()
+        return frame
+
+    def to_arrow(self, name: str = "jobs") -> pyarrow.Table:
+        """Return a table as one of Apache Arrow, as :meth:`to_pandas` does for pandas; needs pyarrow only."""
+        return self._for("to_arrow", name, "pyarrow").to_arrow()
+
+    def _for(self, call: str, name: str, *packages: str) -> pl.DataFrame:
+        """Return a table; raise the error of a call that lacks a package, which Polars needs without saying so."""
         try:
-            import pandas  # noqa: F401
-            import pyarrow  # noqa: F401
+            for package in packages:
+                import_module(package)
         except ImportError as error:
-            raise missing("to_pandas", error) from error
-        return self.table(name).to_pandas()
+            raise missing(call, error) from error
+        return self.table(name)
 
     def height(self, name: str) -> int:
         """Return the number of rows of a table."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from desim import InvalidConfiguration, RecordError, Result, simulate
+from desim import InvalidConfiguration, RecordError, Result, compare, simulate
 from desim.agents.batch import FCFS
 from desim.exceptions import MissingDependency
 from desim.export import time_series
+from desim.plugins import create_agent
 from desim.problems.batch import BatchCluster, Job
+from desim.scenario import replay, system_of
+from desim.sweep.options import options_of
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,39 @@ def test_tables_for_pandas_and_arrow(result: Result) -> None:
     assert result.to_pandas("outages").empty
     with pytest.raises(RecordError, match="no table 'job'"):
         result.to_pandas("job")
+
+
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "batch": ("easy-fcfs", {"jobs": 20, "nodes": "2x16", "dependencies": "drop"}),
+    "dag": ("heft", {"jobs": 2, "executors": 4}),
+    "deferrable": ("tetris", {"trace": "fluctuating"}),
+    "multiserver": ("drf", {"slots": 20, "nodes": 8}),
+}
+
+
+@pytest.mark.parametrize("problem", RUNS)
+def test_every_table_of_every_problem_has_the_same_values_in_pandas_and_arrow(problem: str, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    (agent, given), system = RUNS[problem], system_of(problem)
+    instance = system.instance(options_of(system.options, given))
+    replay(instance, create_agent(problem, agent), 0, out=tmp_path)
+    result = Result.load(tmp_path)
+    for name in result.table_names:
+        table, frame = result.table(name), result.to_pandas(name)
+        assert list(frame.columns) == table.columns and len(frame) == table.height, name
+        assert result.to_arrow(name).to_pylist() == table.to_dicts(), name
+        for column in table.columns:
+            values = [None if pandas.api.types.is_scalar(one) and pandas.isna(one) else one for one in frame[column]]
+            known = [list(one) if hasattr(one, "__len__") and not isinstance(one, str) else one for one in values]
+            assert known == [one if one == one else None for one in table[column].to_list()], (name, column)
+
+
+def test_frames_of_a_comparison_become_frames_of_pandas() -> None:
+    pytest.importorskip("pandas")
+    found = compare("batch", ["fcfs"], seeds=2, workers=1, jobs=20, cores=32)
+    means = found.table.to_pandas()
+    assert means["mean"].tolist() == pytest.approx(found.table["mean"].to_numpy(), nan_ok=True)
+    assert list(found.runs.to_pandas().columns) == found.runs.columns
 
 
 @pytest.mark.parametrize("call", ["to_pandas", "to_arrow"])
