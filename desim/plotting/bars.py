@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from desim.plotting.colors import DOWN_COLOR, WAITING_COLOR
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CUT", "DOWN", "WAITING", "add_boxes", "boxes_of", "draw_bars"]
+__all__ = ["CUT", "DOWN", "WAITING", "add_boxes", "boxes_of", "draw_bars", "label_alike"]
 
 Floats = NDArray[np.float64]
 
@@ -166,4 +167,13 @@ def _write_labels(
             clip_on=True,
             parse_math=False,
             zorder=3.0,
+            gid="label",
         )
+
+
+def label_alike(panels: Iterable[Axes]) -> None:
+    """Remove the labels of rectangles from charts side by side if there are none in one of them that has rectangles."""
+    labels = [[text for text in panel.texts if text.get_gid() == "label"] for panel in panels if panel.collections]
+    if not all(labels):
+        for text in chain.from_iterable(labels):
+            text.remove()

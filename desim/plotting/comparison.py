@@ -74,6 +74,8 @@ WIDE, COLUMNS = 6.0, (3, 2)
 CHARACTER, TICK, GAP = 6.5, 60.0, 12.0
 #: Longest name of an agent in characters.
 LONGEST_NAME = 26
+#: What keeps a unit in the line of the word before it.
+NO_BREAK = "\u00a0("
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 #: Number of points above which a line has no markers.
 MOST_MARKED = 25
@@ -139,20 +141,15 @@ def compare_metrics(
     columns = min(len(names), COLUMNS[width < WIDE])
     rows = -(-len(names) // columns)
     room = (100.0 * width / text_scale() - CHARACTER * max(map(len, runs)) - GAP) / columns - GAP
-    titles = {
-        name: [
-            *wrap(heading(name, kind), max(int(room / CHARACTER), 12)),
-            *([f"{kind.metrics[name].better} is better"] if kind.metrics[name].better else []),
-        ]
-        for name in names
-    }
+    found = {name: [float(run.get(name, math.nan)) for run in table.values()] for name in names}
+    titles = {name: _title(name, kind, _is_squashed(found[name]), max(int(room / CHARACTER), 12)) for name in names}
     lines = rows * (len(table) + max(map(len, titles.values())) + 1.5)
     grid = new_figure(9.0, 0.15 * rows, lines).subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
     colors = [style.color for style in line_styles(table).values()]
     for axes, name in zip(grid, names, strict=False):
-        values = [float(run.get(name, math.nan)) for run in table.values()]
-        found = [(intervals or {}).get(run, {}).get(name, (math.nan, math.nan)) for run in table]
-        ends = [tuple(map(kind.metrics[name].within, pair)) for pair in found]
+        values, within = found[name], kind.metrics[name].within
+        given = [(intervals or {}).get(run, {}).get(name, (math.nan, math.nan)) for run in table]
+        ends = [(within(low), within(high)) for low, high in given]
         _draw_dots(axes, values, ends, colors)
         _mark_values(axes, values, ends, compared(name, table, unfinished, kind), room)
         axes.set_title("\n".join(titles[name]), loc="left", fontsize="small", parse_math=False)
@@ -162,6 +159,14 @@ def compare_metrics(
         axes.set_yticks(range(len(table)), runs, fontsize="small", parse_math=False)
     grid[0].set_ylim(len(table) - 0.5, -0.5)
     return list(grid[: len(names)])
+
+
+def _title(name: str, kind: ProblemDescriptor, is_log: bool, width: int) -> list[str]:
+    """Return the lines above a panel: metric, unit, which values are better, and whether the axis is logarithmic."""
+    better = kind.metrics[name].better
+    notes = ", ".join([*([f"{better} is better"] if better else []), *(["logarithmic"] if is_log else [])])
+    lines = [*wrap(heading(name, kind).replace(" (", NO_BREAK), width), *wrap(notes, width)]
+    return [line.replace(NO_BREAK, " (") for line in lines]
 
 
 def _draw_dots(axes: Axes, values: Sequence[float], ends: Sequence[tuple[float, float]], colors: Sequence[Any]) -> None:
@@ -321,6 +326,8 @@ def _means(name: str, samples: Samples) -> tuple[Floats, Floats, Floats]:
 def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None = None) -> Axes:
     """Draw mean ranks with half the critical difference on either side, and bars that join agents that do not differ.
 
+    Lines end at the ranks that are possible, which changes nothing about which of them overlap.
+
     Source: Demsar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning
     Research 7, 2006; here with one row per agent, because names need more room than ranks.
 
@@ -344,16 +351,16 @@ def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None =
     _draw_dots(
         axes,
         list(ranks.values()),
-        [(rank - half, rank + half) for rank in ranks.values()],
+        [(max(rank - half, 1.0), min(rank + half, last)) for rank in ranks.values()],
         [styles[name].color for name in ranks],
     )
     names = list(ranks)
     step = 0.04 * last
     for number, group in enumerate(groups):
         rows = [names.index(group[0]) - 0.25, names.index(group[-1]) + 0.25]
-        place = last + half + step * (number + 1)
+        place = last + step * (number + 1)
         axes.plot([place] * 2, rows, color="black", linewidth=2.5, solid_capstyle="butt", gid="group")
-    axes.set(xlim=(1.0 - half - step, last + half + step * (len(groups) + 1)), ylim=(last - 0.5, -0.5))
+    axes.set(xlim=(1.0 - step, last + step * (len(groups) + 1)), ylim=(last - 0.5, -0.5))
     axes.set_xticks(range(1, len(ranks) + 1, nice_count(len(ranks) * TICK / 2 / panel_pixels(axes)[0])))
     texts = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
     axes.set_yticks(range(len(ranks)), texts, fontsize="small", parse_math=False)

@@ -329,7 +329,8 @@ def _estimates(comparison: Comparison) -> Iterator[dict[str, Any]]:
         yield {"label": heading(name, comparison.kind), "better": metric.better or "", "note": note, "rows": rows}
     if (ranking := comparison.ranking) is not None:
         half = ranking.critical_difference / 2.0
-        ranks = [[agent, rank, rank - half, rank + half] for agent, rank in ranking.mean_ranks.items()]
+        last = float(len(ranking.mean_ranks))
+        ranks = [[one, rank, max(rank - half, 1.0), min(rank + half, last)] for one, rank in ranking.mean_ranks.items()]
         note = "Mean ranks ± half the critical difference: agents whose bars overlap do not differ significantly "
         note += f"(Nemenyi, {ranking.level:.0%})."
         yield {"label": f"mean rank by {_criterion(comparison)}", "better": "lower", "note": note, "rows": ranks}

@@ -29,7 +29,7 @@ from desim.plotting.axes import (
     set_titles,
     time_axis,
 )
-from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
+from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars, label_alike
 from desim.plotting.colors import Bars, Coloring, color_categories, color_neighbours, color_numbers, line_styles
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
 from desim.plotting.runs import Results, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of, title_of
@@ -213,6 +213,7 @@ def draw_gantts(
     if coloring.scale is not None:
         color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
     label_panels(panels)
+    label_alike(panels)
     return panels
 
 

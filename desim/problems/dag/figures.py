@@ -24,7 +24,7 @@ from desim.plotting.axes import (
     set_titles,
     time_axis,
 )
-from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
+from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars, label_alike
 from desim.plotting.colors import (
     DOWN_COLOR,
     JOB_COLORS,
@@ -229,6 +229,7 @@ def gantt(
         set_titles(panel, title_of(run), counted_jobs(run, size, *more, unfinished=UNFINISHED))
     add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
     label_panels(panels)
+    label_alike(panels)
     return panels
 
 
