@@ -14,7 +14,7 @@ from desim.core import ENGINES, Agent, Engine
 from desim.exceptions import ComparisonWarning, InvalidConfiguration
 from desim.plotting.axes import Style
 from desim.plotting.comparison_page import write_comparison
-from desim.plotting.files import FigureFormat, draw_comparison
+from desim.plotting.files import FigureFormat, draw_figures
 from desim.problem import Better, Metric, Problem
 from desim.scenario import CustomOptions, system_of
 from desim.sweep.comparison import Comparison, IntervalKind
@@ -203,5 +203,5 @@ def with_pages(
     if directory is None:
         return found
     page = write_comparison(found, directory / "view.html")
-    figures = draw_comparison(found, directory, style=style, file_format=file_format)
+    figures = draw_figures(found, directory, style=style, file_format=file_format)
     return replace(found, files=(*found.files, page, *figures))

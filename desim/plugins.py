@@ -10,6 +10,7 @@ The experiments of a paper, an :class:`ExperimentFamily`, are found through the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,8 +30,8 @@ __all__ = [
     "describe_workloads",
     "episode_workload",
     "experiment_families",
-    "full_name",
     "modules",
+    "named_agent",
     "training_settings",
     "trainings",
     "workload_provider",
@@ -129,6 +130,24 @@ def create_agent(problem: str, name: str) -> Agent:
     MissingDependency
         If no package offers agents for the problem, or one cannot be imported.
     """
+    return named_agent(problem, name)[1]
+
+
+def named_agent(problem: str, name: str) -> tuple[str, Agent]:
+    """Return an agent with the name under which it is recorded: ``easy`` is short for ``easy-fcfs``.
+
+    Parameters
+    ----------
+    problem, name : str
+        Problem and name as for :func:`create_agent`, which tells the errors, too.
+
+    Returns
+    -------
+    str
+        The agent's own name, which creates it as well; that of a user's own code is its reference.
+    Agent
+        The agent.
+    """
     refusals, is_own = [], user_code.is_reference(name)
     for provider in _modules(problem, "agents", needed=not is_own):
         try:
@@ -136,7 +155,7 @@ def create_agent(problem: str, name: str) -> Agent:
         except InvalidConfiguration as error:
             refusals.append(error)
         else:
-            return agent
+            return str(getattr(agent, "name", name)), agent
     if not is_own:
         home = _home_of(name, besides=problem)
         if home:
@@ -146,7 +165,7 @@ def create_agent(problem: str, name: str) -> Agent:
             )
         raise InvalidConfiguration("; ".join(map(str, refusals)))
     try:
-        return user_code.load_agent(name)
+        return name, user_code.load_agent(name)
     except InvalidConfiguration as error:
         prefixes = {known.partition(":")[0] for known in describe_agents(problem) if ":" in known} if refusals else ()
         if name.partition(":")[0] in prefixes:
@@ -154,42 +173,12 @@ def create_agent(problem: str, name: str) -> Agent:
         raise
 
 
-def full_name(problem: str, name: str, agent: Agent | None = None) -> str:
-    """Return the name under which an agent is recorded: ``easy`` is short for ``easy-fcfs``.
-
-    Parameters
-    ----------
-    problem : str
-        Name of the problem.
-    name : str
-        Name as for :func:`create_agent`.
-    agent : Agent, optional
-        What the name creates, if that is known.
-
-    Returns
-    -------
-    str
-        The agent's own name, which creates it as well; that of a user's own code is its reference.
-    """
-    agent = create_agent(problem, name) if agent is None else agent
-    offered = _modules(problem, "agents", needed=False)
-    is_own = user_code.is_reference(name) and not any(_creates(one, name) for one in offered)
-    return name if is_own else str(getattr(agent, "name", name))
-
-
-def _creates(provider: Any, name: str) -> bool:
-    try:
-        provider.create(name)
-    except DesimError:
-        return False
-    return True
-
-
 def _home_of(name: str, besides: str) -> str:
     """Return another problem that has an agent of this name; empty if none has."""
     for problem in kinds():
         for provider in _modules(problem, "agents", needed=False) if problem != besides else ():
-            if _creates(provider, name):
+            with suppress(DesimError):
+                provider.create(name)
                 return problem
     return ""
 

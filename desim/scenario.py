@@ -11,7 +11,8 @@ import hashlib
 import math
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -40,6 +41,7 @@ __all__ = [
     "cited",
     "failures",
     "generator",
+    "identifying",
     "metrics_of",
     "replay",
     "rereadable",
@@ -232,6 +234,26 @@ def cited(source: str) -> dict[str, str]:
     """
     sentence = plugins.catalogue().citation(source)
     return {"citation": sentence} if sentence else {}
+
+
+def identifying(options: Any, later: Iterable[str] = ()) -> dict[str, Any]:
+    """Return options as the plain values that identify a run.
+
+    Parameters
+    ----------
+    options : dataclass instance
+        Options, all with defaults.
+    later : iterable of str
+        Options that count only if they differ from their defaults, because they were added later: so runs that were
+        stored before keep their identity.
+
+    Returns
+    -------
+    dict
+        Values by name.
+    """
+    defaults = asdict(type(options)())
+    return {name: value for name, value in asdict(options).items() if name not in later or value != defaults[name]}
 
 
 def rereadable(workload: Iterable[Any] | None) -> Iterable[Any] | None:
@@ -504,15 +526,13 @@ def replay(
 
 
 def _counter(listen: Callable[[int], None]) -> Callable[[float, Any], None]:
-    done = 0
+    steps = count(1)
 
-    def count(time: float, subject: Any) -> None:
-        nonlocal done
-        done += 1
-        if done % 100 == 0:
+    def note(time: float, subject: Any) -> None:
+        if (done := next(steps)) % 100 == 0:
             listen(done)
 
-    return count
+    return note
 
 
 def checked(result: Result, instance: ProblemInstance) -> tuple[dict[str, Any], str]:

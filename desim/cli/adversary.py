@@ -61,10 +61,8 @@ class Adversary:
 
     def execute(self) -> int:
         """Search, write and print."""
-        agents, rivals = (
-            [plugins.full_name(self.problem, name) for name in listed(names)] for names in (self.agents, self.against)
-        )
-        pairs = [pair for pair in product(agents, rivals) if pair[0] != pair[1]]
+        named = ([plugins.named_agent(self.problem, one)[0] for one in listed(a)] for a in (self.agents, self.against))
+        pairs = [pair for pair in product(*named) if pair[0] != pair[1]]
         if not pairs:
             raise InvalidConfiguration(
                 f"--agents {self.agents!r} --against {self.against!r}: expected at least one pair of different names"

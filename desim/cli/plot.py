@@ -12,11 +12,12 @@ from tyro.conf import Positional, arg
 
 from desim.cli.options import listed
 from desim.cli.output import print_text
-from desim.cli.stored import is_comparison, load_comparison, load_named
+from desim.cli.stored import load_shown
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import Style
-from desim.plotting.files import FigureFormat, chosen_kinds, draw_comparison, draw_figures
+from desim.plotting.files import FigureFormat, draw_figures
 from desim.problem import kind_of
+from desim.sweep.comparison import Comparison
 
 __all__ = ["Plot"]
 
@@ -54,26 +55,21 @@ class Plot:
 
     def execute(self) -> int:
         """Draw the figures and print their paths."""
-        if not self.directories:
-            raise InvalidConfiguration("no results to draw; give at least one directory")
+        shown = load_shown(self.directories)
         out = self.directories[0] / "figures" if self.out is None else self.out
         window = None if self.time_range is None else _time_range(self.time_range)
         asked = None if self.kind is None else listed(self.kind)
         look: Any = {"file_format": self.format, "window": window, "style": self.style}
-        if is_comparison(self.directories):
-            paths = draw_comparison(load_comparison(self.directories[0]), out, kinds=asked, **look)
-        else:
-            results = load_named(self.directories)
-            kind = kind_of(next(iter(results.values())))
-            if not chosen_kinds(asked, kind):
+        if not isinstance(shown, Comparison):
+            kind = kind_of(next(iter(shown.values())))
+            if not kind.figures:
                 raise InvalidConfiguration(f"problem {kind.name!r} has no figures")
-            end = max(float(result.info.get("end_time", math.inf)) for result in results.values())
+            end = max(float(result.info.get("end_time", math.inf)) for result in shown.values())
             if window is not None and window[0] >= end:
                 raise InvalidConfiguration(
                     f"--time-range: got {self.time_range!r}, after the runs end ({end:,.10g} {kind.time_unit})"
                 )
-            paths = draw_figures(results, out, kind, kinds=asked, **look)
-        for path in paths:
+        for path in draw_figures(shown, out, kinds=asked, **look):
             print_text(str(path))
         return 0
 

@@ -76,8 +76,7 @@ class Run:
         if not system.is_own:
             plugins.create_agent(problem, agent)  # before the workload is read
         instance = system.instance(options)
-        made = plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
-        agent = plugins.full_name(instance.kind.name, agent, made)
+        agent, made = plugins.named_agent(instance.kind.name, agent)  # before the directory is cleared
         if disregarded := instance.make(made).disregarded(made):
             print_note(f"desim: {disregarded}")
         if self.out is not None:
@@ -123,7 +122,7 @@ class Run:
                 print_text(f"records: {self.out}")
         if self.out is not None and self.style is not None:
             look: Any = {"style": self.style, "file_format": self.format}
-            for path in draw_figures({name: result}, self.out / "figures", instance.kind, **look):
+            for path in draw_figures({name: result}, self.out / "figures", **look):
                 print_note(f"written: {path}")
         if self.out is not None:
             data = {"data": instance.facts["citation"]} if "citation" in instance.facts else {}

@@ -14,31 +14,38 @@ from desim.result import Result
 from desim.sweep import Run
 from desim.sweep.comparison import Comparison, compare_runs
 
-__all__ = ["is_comparison", "load_comparison", "load_named"]
+__all__ = ["load_shown"]
 
 COMPARISON = "comparison.json"
 
 
-def load_named(directories: Sequence[Path]) -> dict[str, Result]:
-    """Load results of one problem under names that distinguish them.
+def load_shown(directories: Sequence[Path]) -> dict[str, Result] | Comparison:
+    """Load what a command is to show: results of one problem under names that distinguish them, or a comparison.
 
     Parameters
     ----------
     directories : sequence of Path
-        Directories of the results.
+        Directories of the results, or that of one comparison.
 
     Returns
     -------
-    dict of str to Result
-        Results by name, in the order of the directories.
+    dict of str to Result, or Comparison
+        Results by name, in the order of the directories; or the comparison, as it was when its file was written.
 
     Raises
     ------
     InvalidConfiguration
-        If there are no directories, the results are of different problems, or a directory is given twice.
+        If there are no directories, a comparison is not alone, the results are of different problems, or a directory is
+        given twice.
+    RecordError
+        If files are not readable.
     """
     if not directories:
-        raise InvalidConfiguration("no results to draw; give at least one directory")
+        raise InvalidConfiguration("nothing to show; give one or more results, or a comparison")
+    if (directories[0] / COMPARISON).is_file():
+        if len(directories) > 1:
+            raise InvalidConfiguration(f"{directories[0]} is a comparison, which can only be shown by itself")
+        return _comparison(directories[0])
     loaded = [Result.load(directory) for directory in directories]
     problems = list(dict.fromkeys(str(result.info.get("problem", "batch")) for result in loaded))
     if len(problems) > 1:
@@ -64,24 +71,8 @@ def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
     raise InvalidConfiguration("a result is given twice")
 
 
-def load_comparison(directory: Path) -> Comparison:
-    """Return a comparison from its stored files.
-
-    Parameters
-    ----------
-    directory : Path
-        Directory of the comparison.
-
-    Returns
-    -------
-    Comparison
-        The comparison, as it was when its file was written.
-
-    Raises
-    ------
-    RecordError
-        If the files are not readable.
-    """
+def _comparison(directory: Path) -> Comparison:
+    """Return a comparison from its stored files."""
     described = _read(directory / COMPARISON)
     runs = [
         Run(
@@ -97,14 +88,6 @@ def load_comparison(directory: Path) -> Comparison:
     chosen = {name: described["options"].get(name) for name in ("metric", "better")}
     same = {name: described.get(name) for name in ("interval", "workload", "options", "command")}
     return compare_runs(runs, described["baseline"], kind_of(runs[0].load()), **chosen, **same)
-
-
-def is_comparison(directories: Sequence[Path]) -> bool:
-    """Return whether the first of some directories is a comparison; raise an error if there are others beside it."""
-    found = bool(directories) and (directories[0] / COMPARISON).is_file()
-    if found and len(directories) > 1:
-        raise InvalidConfiguration(f"{directories[0]} is a comparison, which can only be shown by itself")
-    return found
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from desim.cli.output import print_text
-from desim.cli.stored import is_comparison, load_comparison, load_named
+from desim.cli.stored import load_shown
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.comparison_page import write_comparison
 from desim.provenance import provenance, provenance_of
 from desim.records import make_directory
+from desim.result import Result
+from desim.sweep.comparison import Comparison
 
 __all__ = ["View"]
 
@@ -41,26 +43,24 @@ class View:
 
     def execute(self) -> int:
         """Write the page and print its path."""
-        if not self.directories:
-            raise InvalidConfiguration("nothing to show; give one or more results, or a comparison")
-        first = self.directories[0]
-        out = first / "view.html" if self.out is None else self.out
+        shown = load_shown(self.directories)
+        out = self.directories[0] / "view.html" if self.out is None else self.out
         if out.is_dir():
             raise InvalidConfiguration(f"--out: got the directory {out}, expected a file")
-        compared = is_comparison(self.directories)
-        if not compared and self.seed is not None:
+        if self.seed is not None and not isinstance(shown, Comparison):
             raise InvalidConfiguration("--seed is only for a comparison, but the directories are single runs")
         if self.out is not None:
             make_directory(out.parent)
-        page = write_comparison(load_comparison(first), out, seed=self.seed) if compared else self._runs(out)
-        print_text(str(page))
+        if isinstance(shown, Comparison):
+            print_text(str(write_comparison(shown, out, seed=self.seed)))
+        else:
+            print_text(str(self._runs(shown, out)))
         return 0
 
-    def _runs(self, out: Path) -> Path:
+    def _runs(self, results: dict[str, Result], out: Path) -> Path:
         """Write the page of single runs."""
         from desim.plotting.interactive import view
 
-        results = load_named(self.directories)
         names = ", ".join(results)
         problem = next(iter(results.values())).info.get("problem", "batch")
         title = f"{names}: {problem}" if len(names) < 80 else f"{len(results)} runs: {problem}"

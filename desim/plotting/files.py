@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.files import write_atomically
 from desim.notes import print_note
-from desim.problem import ProblemDescriptor
+from desim.problem import kind_of
 from desim.records import make_directory
 from desim.result import Result
 from desim.sweep.comparison import Comparison
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from desim.plotting.axes import Style
     from desim.plotting.runs import Window
 
-__all__ = ["FigureFormat", "chosen_kinds", "draw_comparison", "draw_figures", "save_figure", "write_figures"]
+__all__ = ["FigureFormat", "draw_figures", "save_figure", "write_figures"]
 
 FigureFormat = Literal["png", "svg", "pdf"]
 DOTS_PER_INCH = 150
@@ -33,65 +32,26 @@ DOTS_PER_INCH = 150
 METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
 
 
-def chosen_kinds(asked: Sequence[str] | None, kind: ProblemDescriptor, own: Collection[str] = ()) -> list[str]:
-    """Return the names of the requested figures.
-
-    Parameters
-    ----------
-    asked : sequence of str or None
-        Requested names; None means all figures.
-    kind : ProblemDescriptor
-        Description of the problem, with its figures.
-    own : collection of str
-        Names of figures besides.
-
-    Returns
-    -------
-    list of str
-        Names without duplicates.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If a name is unknown, or no name is given.
-    """
-    known = [*own, *kind.figures]
-    if asked is None:
-        return known
-    kinds = list(dict.fromkeys(asked))
-    if not kinds or set(kinds) - set(known):
-        there = f"expected some of {','.join(known)}" if known else f"but {kind.name} has no figures"
-        near = "".join(did_you_mean(name, known) for name in kinds if name not in known)
-        raise InvalidConfiguration(f"--kind: got {','.join(asked)!r}{near}, {there}")
-    return kinds
-
-
 def draw_figures(
-    results: Mapping[str, Result],
+    shown: Mapping[str, Result] | Comparison,
     directory: Path,
-    kind: ProblemDescriptor,
     *,
     kinds: Sequence[str] | None = None,
     window: Window = None,
-    own: Mapping[str, Callable[[], Axes | list[Axes]]] = MappingProxyType({}),
     **look: Any,
 ) -> list[Path]:
-    """Draw runs side by side, one file per figure kind.
+    """Draw runs side by side, or a comparison with the runs of its first seed or window, one file per figure kind.
 
     Parameters
     ----------
-    results : mapping of str to Result
-        Runs by name.
+    shown : mapping of str to Result, or Comparison
+        Runs by name, or a comparison whose runs were stored.
     directory : Path
         Directory for the files; files of the same name are replaced.
-    kind : ProblemDescriptor
-        Description of the problem, with its figures.
     kinds : sequence of str, optional
         Names of the figures to draw; None draws all that the results allow.
     window : (float, float), optional
         Start and end of the time range that figures over time show; other figures show whole runs.
-    own : mapping of str to callable
-        Further figures, which are drawn before those of the problem.
     **look
         ``style`` and ``file_format``, see :func:`write_figures`.
 
@@ -107,13 +67,23 @@ def draw_figures(
     RecordError
         If a file cannot be written.
     """
-    chosen = chosen_kinds(kinds, kind, own)
-    figures = {name: own[name] for name in chosen if name in own}
-    for name in chosen:
-        if name not in own and (kinds is not None or kind.figures[name].suits(results.values())):
-            draw = kind.figures[name].draw
-            shown = {"window": window} if window is not None and _has_window(draw) else {}
-            figures[name] = partial(draw, results, **shown)
+    figures: dict[str, Callable[[], Axes | list[Axes]]] = {}
+    results, kind = shown, shown.kind if isinstance(shown, Comparison) else kind_of(next(iter(shown.values())))
+    if isinstance(shown, Comparison):
+        from desim.plotting.comparison import figures_of
+
+        figures |= figures_of(shown)
+        results = {agent: runs[0] for agent, runs in shown.results.items()}
+    for name, figure in kind.figures.items():
+        if kinds is not None or figure.suits(results.values()):
+            options = {"window": window} if window is not None and _has_window(figure.draw) else {}
+            figures[name] = partial(figure.draw, results, **options)
+    if kinds is not None:
+        if not kinds or set(kinds) - figures.keys():
+            there = f"expected some of {','.join(figures)}" if figures else f"but {kind.name} has no figures"
+            near = "".join(did_you_mean(name, figures) for name in kinds if name not in figures)
+            raise InvalidConfiguration(f"--kind: got {','.join(kinds)!r}{near}, {there}")
+        figures = {name: figures[name] for name in kinds}
     return write_figures(figures, directory, must=kinds is not None, **look)
 
 
@@ -169,29 +139,6 @@ def write_figures(
             assert figure is not None
             paths.append(save_figure(figure, directory / f"{name}.{file_format}", file_format))
     return paths
-
-
-def draw_comparison(comparison: Comparison, directory: Path, **options: Any) -> list[Path]:
-    """Draw the figures of a comparison, and those of the runs of its first seed or window.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Comparison whose runs were stored.
-    directory : Path
-        Directory for the files; files of the same name are replaced.
-    **options
-        Options of :func:`draw_figures`.
-
-    Returns
-    -------
-    list of Path
-        Paths of the files.
-    """
-    from desim.plotting.comparison import figures_of
-
-    first = {agent: runs[0] for agent, runs in comparison.results.items()}
-    return draw_figures(first, directory, comparison.kind, own=figures_of(comparison), **options)
 
 
 def _has_window(draw: Callable[..., object]) -> bool:

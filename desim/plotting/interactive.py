@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from desim.problem import ProblemDescriptor
+    from desim.tables import Column
 
 __all__ = ["view"]
 
@@ -161,7 +162,7 @@ class _Charts:
             "opening": self.opening(),
             "looks": LOOKS,
             "runs": [
-                {"name": run.name, "title": title_of(run), "color": names.index(run.name), "jobs": self._count(one)}
+                {"name": run.name, "title": title_of(run), "color": names.index(run.name), "jobs": len(one.jobs)}
                 for run, one in zip(self.runs, self.views, strict=True)
             ],
             "cards": [self._card(one, run) for run, one in zip(self.runs, self.views, strict=True)],
@@ -203,14 +204,14 @@ class _Charts:
         first = int(busy.argmax())
         return max(float(edges[first]), self.span[0]), min(float(edges[first + 1]), self.span[1])
 
-    def _count(self, one: View) -> int:
-        return len(one.jobs)
+    def _columns(self, run: Result) -> dict[str, Column]:
+        return {column.name: column for table in self.kind.tables_of(run.info) for column in table.columns}
 
     def _card(self, one: View, run: Result) -> dict[str, Any]:
         """Return the content of the job cards, by arrival number."""
         import polars as pl
 
-        known = {column.name: column for table in self.kind.tables_of(run.info) for column in table.columns}
+        known = self._columns(run)
         jobs = one.jobs.sort("arrival_number") if "arrival_number" in one.jobs.columns else one.jobs
         columns = []
         for name in one.cards:
@@ -285,7 +286,7 @@ class _Charts:
     def _spread(self) -> list[dict[str, Any]]:
         """Return, for each run, the complementary distribution of a column: the share of jobs above each value."""
         found = []
-        for number, one in enumerate(self.views):
+        for number, (one, run) in enumerate(zip(self.views, self.runs, strict=True)):
             if not one.spread or one.spread not in one.jobs.columns:
                 continue
             values = np.sort(_known(one.jobs[one.spread]))
@@ -294,17 +295,14 @@ class _Charts:
             places = np.linspace(0, len(values) - 1, min(len(values), SPREAD_POINTS)).round().astype(int)
             points = np.unique(values[places])
             shares = 1.0 - np.searchsorted(values, points, side="right") / len(values)
-            known = {
-                column.name: column for table in self.kind.tables_of(self.runs[number].info) for column in table.columns
-            }
-            unit = known[one.spread].unit if one.spread in known else self.kind.metrics[f"{one.spread}_mean"].unit
+            known, metric = self._columns(run), self.kind.metrics[f"{one.spread}_mean"]
             found.append(
                 {
                     "run": number,
                     "label": metric_words(one.spread),
-                    "unit": unit,
+                    "unit": known[one.spread].unit if one.spread in known else metric.unit,
                     "count": len(values),
-                    "better": self.kind.metrics[f"{one.spread}_mean"].better or "",
+                    "better": metric.better or "",
                     "values": self.pool.numbers(points),
                     "shares": self.pool.numbers(shares),
                 }

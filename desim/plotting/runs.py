@@ -65,13 +65,12 @@ def load_runs(results: Results, problem: str) -> list[Result]:
     InvalidConfiguration
         If the argument is not a result, an empty mapping, or contains a result of another problem.
     """
-    if isinstance(results, Result):
-        results = {results.name: results}
-    if not isinstance(results, Mapping):
+    runs = {results.name: results} if isinstance(results, Result) else results
+    if not isinstance(runs, Mapping):
         raise InvalidConfiguration(f"results: got {results!r}, expected a Result or a mapping of names to results")
-    if not results:
+    if not runs:
         raise InvalidConfiguration("results: got an empty mapping, expected at least one result")
-    for name, result in results.items():
+    for name, result in runs.items():
         if not isinstance(result, Result):
             raise InvalidConfiguration(f"results[{str(name)!r}]: got {result!r}, expected a Result")
         found = result.info.get("problem", problem)
@@ -79,7 +78,7 @@ def load_runs(results: Results, problem: str) -> list[Result]:
             raise InvalidConfiguration(
                 f"results[{str(name)!r}]: got a result of problem {found!r}, expected {problem!r}"
             )
-    return [result.named(str(name)) for name, result in results.items()]
+    return [result.named(str(name)) for name, result in runs.items()]
 
 
 def resources_of(run: Result) -> list[str]:

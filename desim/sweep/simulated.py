@@ -194,11 +194,15 @@ class AgentByName:
     policy: str
     name: str
     kind: str
-    source: Identity = field(init=False, compare=False, repr=False)
+    source: Identity = field(compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        """Find out what the name creates."""
-        object.__setattr__(self, "source", identity_of(self.made(self.kind)))
+    @classmethod
+    def of(cls, kind: str, name: str, policy: str = "") -> AgentByName:
+        """Return what a name creates, under its full name or under a given one."""
+        full, made = plugins.named_agent(kind, name)
+        if not policy and full != name:
+            name, made = full, plugins.create_agent(kind, full)
+        return cls(policy or full, name, kind, identity_of(made))
 
     def made(self, kind: str) -> Agent:
         """Return a new agent."""

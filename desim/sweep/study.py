@@ -227,26 +227,24 @@ class ComparisonPlan(StudyOptions):
 
     def _named(self, kind: str) -> tuple[list[AgentByName | AgentByObject], str]:
         """Return the agents under their full names, and the baseline; each name is resolved once."""
-        full = {one: plugins.full_name(kind, one) for one in self.agents if isinstance(one, str)}
         found: dict[str, AgentByName | AgentByObject] = {}
+        full: dict[str, str] = {}
         for one in self.agents:
-            name = full[one] if isinstance(one, str) else one.policy
+            entrant = AgentByName.of(kind, one) if isinstance(one, str) else one
+            if isinstance(entrant, AgentByObject) and isinstance(entrant.agent, str):
+                entrant = AgentByName.of(kind, entrant.agent, entrant.policy)
+            name = entrant.policy
             if name in found and not (isinstance(one, str) and isinstance(found[name], AgentByName)):
                 raise InvalidConfiguration(
                     f"two agents have the name {name!r}; give them different names in a mapping, {{name: agent}}"
                 )
-            if isinstance(one, str):
-                found[name] = AgentByName(name, name, kind)
-            elif isinstance(one.agent, str):
-                plugins.create_agent(kind, one.agent)
-                found[name] = AgentByName(name, one.agent, kind)
-            else:
-                found[name] = one
+            found[name] = entrant
+            full |= {one: name} if isinstance(one, str) else {}
         if self.baseline is None:
             return list(found.values()), "fcfs" if "fcfs" in found else next(iter(found))
         baseline = self.baseline if self.baseline in found else full.get(self.baseline, "")
         if not baseline and not any(isinstance(one, AgentByObject) for one in self.agents):
-            baseline = plugins.full_name(kind, self.baseline)
+            baseline, _ = plugins.named_agent(kind, self.baseline)
         if baseline not in found:
             near = did_you_mean(self.baseline, found)
             raise InvalidConfiguration(

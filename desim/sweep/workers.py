@@ -7,17 +7,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 
+from desim.checks import check_choice
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.sweep.pools import DaskPool, LocalPool, Lost, Pool, RayPool, Refused, Reply, refusal
 
-__all__ = ["BACKENDS", "Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tasks"]
+__all__ = ["Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tasks"]
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 Backend = Literal["local", "ray", "dask"]
-BACKENDS: tuple[Backend, ...] = ("local", "ray", "dask")
 
 
 class WorkerCrashed(DesimError):
@@ -48,8 +48,7 @@ class Workers:
         """Check the arguments."""
         if self.jobs < 1:
             raise InvalidConfiguration(f"jobs: got {self.jobs!r}, expected at least 1")
-        if self.backend not in BACKENDS:
-            raise InvalidConfiguration(f"backend: got {self.backend!r}, expected one of {', '.join(BACKENDS)}")
+        check_choice("backend", self.backend, get_args(Backend))
         if self.backend == "local" and self.address is not None:
             raise InvalidConfiguration(
                 f"address: got {self.address!r} with backend local, expected backend ray or dask"

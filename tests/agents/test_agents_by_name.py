@@ -119,7 +119,7 @@ def test_the_name_of_an_agent_makes_it(problem: str, name: str) -> None:
     agent: Any = plugins.create_agent(problem, name)
     again: Any = plugins.create_agent(problem, agent.name)
     assert again is not agent
-    assert plugins.full_name(problem, name) == again.name == agent.name
+    assert plugins.named_agent(problem, name)[0] == again.name == agent.name
     assert plain(again) == plain(agent)
 
 

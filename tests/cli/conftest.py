@@ -73,5 +73,5 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow when agents are compared."""
-    monkeypatch.setattr(comparing, "draw_comparison", lambda *arguments, **look: [])
+    monkeypatch.setattr(comparing, "draw_figures", lambda *arguments, **look: [])
     monkeypatch.setattr(comparing, "write_comparison", lambda comparison, path: path)

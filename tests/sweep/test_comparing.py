@@ -73,7 +73,7 @@ class Waits:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow."""
-    monkeypatch.setattr("desim.comparing.draw_comparison", lambda *arguments, **look: [])
+    monkeypatch.setattr("desim.comparing.draw_figures", lambda *arguments, **look: [])
     monkeypatch.setattr("desim.comparing.write_comparison", lambda *arguments: arguments[-1])
 
 

@@ -78,7 +78,7 @@ def test_by_name_in_all_files_and_measured_anew(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr("desim.comparing.draw_comparison", lambda *arguments, **look: [])
+    monkeypatch.setattr("desim.comparing.draw_figures", lambda *arguments, **look: [])
     means = []
     for factor in (1, 2):
         Path("own_wait.py").write_text(MODULE.format(factor=factor))

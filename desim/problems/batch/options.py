@@ -26,7 +26,7 @@ from desim.problems.batch.kind import KIND
 from desim.problems.batch.parts import gathered, has_dependencies
 from desim.problems.batch.windows import sampled, seconds_of
 from desim.reading import limits
-from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, cited, failures
+from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, cited, failures, identifying
 
 __all__ = [
     "SYSTEM",
@@ -255,25 +255,18 @@ class BatchSystem(SeededProblemSpec):
         trace = options.workload.trace
         located = plugins.catalogue().located
         is_drawn = trace in plugins.describe_workloads(self.name)
-        workload = asdict(options.workload) | {"trace": trace if is_drawn else Path(located(trace))}
-        system = asdict(options.system)
-        if system["cycle"] == "arrival":
-            del system["cycle"]  # so that stored runs from before the option keep their identity
-        if system["predictor"] == "request":
-            del system["predictor"]
+        workload = identifying(options.workload, ("attributes", "columns", "unknown_profile", "strict", "load_by"))
+        workload["trace"] = trace if is_drawn else Path(located(trace))
         del workload["max_size"]  # decides whether a file is read, and not what it holds
-        for name in ("attributes", "columns", "unknown_profile", "strict"):
-            if workload[name] == getattr(WorkloadOptions, name):
-                del workload[name]
-        if workload["load_by"] == "time":
-            del workload["load_by"]
+        system = identifying(options.system, ["predictor"])
+        if system["cycle"] == "arrival":
+            del system["cycle"]  # as in runs from before the option, in which it was the only cycle
         nodes = workload.pop("nodes")
         if nodes is None:
             del system["placement"]  # has no effect without nodes, and stored runs keep their identity
         else:
             workload["nodes"] = Path(nodes) if Path(nodes).exists() else nodes
-        plain = asdict(SiteOptions())
-        site = {name: value for name, value in asdict(options.site).items() if value != plain[name]}
+        site = identifying(options.site, asdict(options.site))
         files = gathered("FILES", "options")  # options that may be the name of a file
         site |= {name: Path(site[name]) for name in files if name in site and Path(site[name]).exists()}
         found: dict[str, Any] = {"workload": workload, "system": system} | ({"site": site} if site else {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,17 @@ from desim.formatting import how_many
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster
 from desim.problems.dag.kind import KIND
 from desim.reading import limits
-from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, cited, failures, generator
+from desim.scenario import (
+    ProblemInstance,
+    Seed,
+    SeededProblemSpec,
+    Steps,
+    Until,
+    cited,
+    failures,
+    generator,
+    identifying,
+)
 
 __all__ = ["SYSTEM", "DagOptions", "DagSystem"]
 
@@ -175,11 +185,8 @@ class DagSystem(SeededProblemSpec):
         """Return the values that identify a run: a path stands for the content of its file."""
         files = [] if options.trace == GENERATED else options.trace.split(",")
         source = [Path(plugins.catalogue().located(file.strip())) for file in files] or options.trace
-        found = asdict(options) | {"trace": source}
+        found = identifying(options, (*_OF_READERS, "outages_lose_data")) | {"trace": source}
         del found["max_size"]  # decides whether a file is read, and not what it holds
-        for name in (*_OF_READERS, "outages_lose_data"):  # runs stored before keep their identity
-            if found[name] == getattr(DagOptions, name):
-                del found[name]
         return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many
 from desim.problems.multiserver import MultiServerCluster, MultiSlotCluster, RewardModel
 from desim.problems.multiserver.kind import KIND
-from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator
+from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator, identifying
 
 __all__ = ["SYSTEM", "MultiServerOptions", "MultiServerSystem"]
 
@@ -104,11 +104,8 @@ class MultiServerSystem(SeededProblemSpec):
 
     def identity(self, options: MultiServerOptions) -> dict[str, Any]:
         """Return the values that identify a run."""
-        settings = asdict(options)
+        settings = identifying(options, ("enforce_limits", "jobs_per_port", *OF_WORK))
         del settings["warm_up_slots"]
-        for name in ("enforce_limits", "jobs_per_port", *OF_WORK):  # runs stored before keep their identity
-            if settings[name] == getattr(MultiServerOptions, name):
-                del settings[name]
         return settings
 
 
