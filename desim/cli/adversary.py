@@ -61,8 +61,9 @@ class Adversary:
 
     def execute(self) -> int:
         """Search, write and print."""
-        named = ([plugins.named_agent(self.problem, one)[0] for one in listed(a)] for a in (self.agents, self.against))
-        pairs = [pair for pair in product(*named) if pair[0] != pair[1]]
+        given = self.agents, self.against
+        agents, rivals = ([plugins.named_agent(self.problem, one)[0] for one in listed(names)] for names in given)
+        pairs = [pair for pair in product(agents, rivals) if pair[0] != pair[1]]
         if not pairs:
             raise InvalidConfiguration(
                 f"--agents {self.agents!r} --against {self.against!r}: expected at least one pair of different names"

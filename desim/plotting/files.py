@@ -68,12 +68,14 @@ def draw_figures(
         If a file cannot be written.
     """
     figures: dict[str, Callable[[], Axes | list[Axes]]] = {}
-    results, kind = shown, shown.kind if isinstance(shown, Comparison) else kind_of(next(iter(shown.values())))
     if isinstance(shown, Comparison):
         from desim.plotting.comparison import figures_of
 
         figures |= figures_of(shown)
-        results = {agent: runs[0] for agent, runs in shown.results.items()}
+        results: Mapping[str, Result] = {agent: runs[0] for agent, runs in shown.results.items()}
+        kind = shown.kind
+    else:
+        results, kind = shown, kind_of(next(iter(shown.values())))
     for name, figure in kind.figures.items():
         if kinds is not None or figure.suits(results.values()):
             options = {"window": window} if window is not None and _has_window(figure.draw) else {}
