@@ -70,6 +70,8 @@ class Result:
         Metrics besides those of the kind; results that are read from files have none.
     """
 
+    _name = ""
+
     def __init__(
         self, tables: Mapping[str, pl.LazyFrame | Parts], info: Mapping[str, Any], kind: ProblemDescriptor | None = None
     ) -> None:
@@ -78,7 +80,6 @@ class Result:
         self.info = dict(info)
         self.kind = kind
         self.own_metrics: tuple[Metric, ...] = ()
-        self._name = ""
 
     def __repr__(self) -> str:
         """Return a line that identifies the run."""
