@@ -91,10 +91,7 @@ def standard_parts(
     if qos := tuple(qos):
         from desim.problems.batch.parts.preemption import Preemption, QOSTable
 
-        table = QOSTable(qos)
-        for job in jobs:
-            table.check(job)
-        yield Preemption(table)
+        yield Preemption(QOSTable(qos, jobs))
     if checkpoint_interval is not None:
         from desim.problems.batch.parts.checkpoints import Checkpoints
 
