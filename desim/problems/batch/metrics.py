@@ -129,7 +129,7 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         result.source("jobs"),
         num_cores=result.info["num_cores"],
         end_time=end_time,
-        outages=result.scan("outages"),
+        outages=result.scan("outages") if "outages" in result.table_names else None,
         interruptions=result.scan("interruptions"),
         **options,
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Part"]
 
-FEATURES = ("dependencies", "limits", "reservations", "preemption", "checkpoints")
+FEATURES = ("outages", "dependencies", "limits", "reservations", "preemption", "checkpoints")
 """Packages of the features, in the order in which their hooks are called."""
 
 
