@@ -572,13 +572,7 @@ def _described() -> tuple[Metric, ...]:
 METRICS = Metrics(
     (*_described(), *gathered("METRICS"), *NODE_METRICS),
     _measure,
-    headline=(
-        "waiting_time_mean",
-        "waiting_time_p95",
-        "bounded_slowdown_mean",
-        "queue_length_mean",
-        "utilization",
-    ),
+    headline=("waiting_time_mean", "waiting_time_p95", "bounded_slowdown_mean", "queue_length_mean", "utilization"),
     main=(
         "waiting_time_mean",
         "waiting_time_median",

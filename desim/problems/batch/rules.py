@@ -20,23 +20,9 @@ from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.parts import gathered
-from desim.problems.batch.recorded import (
-    KEY,
-    as_they_ran,
-    has_other_times,
-    has_suspensions,
-    is_uneven,
-    worked_before,
-)
+from desim.problems.batch.recorded import KEY, as_they_ran, has_other_times, has_suspensions, is_uneven, worked_before
 from desim.problems.batch.tables import FINISHED
-from desim.validation import (
-    Recorded,
-    RuleBook,
-    conservation_rule,
-    duplicated,
-    horizon_rule,
-    rounding,
-)
+from desim.validation import Recorded, RuleBook, conservation_rule, duplicated, horizon_rule, rounding
 
 __all__ = ["RULES"]
 

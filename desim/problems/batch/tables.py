@@ -9,17 +9,7 @@ from desim.checks import MOST_CORES
 from desim.problems.batch.cores import format_core_sets
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time
 
-__all__ = [
-    "INFO",
-    "INTERRUPTIONS",
-    "JOBS",
-    "NODES",
-    "PLACEMENTS",
-    "REQUESTS",
-    "TABLES",
-    "job_id_column",
-    "with_cores",
-]
+__all__ = ["INFO", "INTERRUPTIONS", "JOBS", "NODES", "PLACEMENTS", "REQUESTS", "TABLES", "job_id_column", "with_cores"]
 
 STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
