@@ -113,8 +113,12 @@ class Lookahead(NamedRepr, ABC):
         self._fork: Callable[[], Simulation] | None = None
         self._blank: Agent | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a copy without the run, which a copy of the agent does not decide in: attach another."""
+        return vars(self) | {"_fork": None}
+
     def attach(self, fork: Callable[[], Simulation]) -> None:
-        """Store the function that forks the run; called before each run.
+        """Store the function that forks the run; called before each run, and of a copy of the agent for its own run.
 
         Parameters
         ----------

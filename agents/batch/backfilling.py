@@ -24,8 +24,6 @@ from desim.reprs import NamedRepr
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
 
-SPECIFIC, CHANGED = "it reserves particular cores", "its class is not one of desim's"
-
 
 class SimpleBackfilling(NamedRepr):
     """Start every queued job that fits, in order of priority, without reservations.
@@ -44,7 +42,7 @@ class SimpleBackfilling(NamedRepr):
 
     def compiled_rule(self) -> CompiledRule | str:
         """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
-        return compiled_rule("simple", self.priority) if type(self) is SimpleBackfilling else CHANGED
+        return compiled_rule(self, SimpleBackfilling, "simple", self.priority)
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
@@ -91,9 +89,7 @@ class EASYBackfilling(NamedRepr):
 
     def compiled_rule(self) -> CompiledRule | str:
         """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
-        if type(self) is not EASYBackfilling or self.specific_cores:
-            return SPECIFIC if self.specific_cores else CHANGED
-        return compiled_rule("easy", self.priority, self.backfill)
+        return compiled_rule(self, EASYBackfilling, "easy", self.priority, self.backfill)
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
@@ -152,9 +148,7 @@ class ConservativeBackfilling(NamedRepr):
 
     def compiled_rule(self) -> CompiledRule | str:
         """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
-        if type(self) is not ConservativeBackfilling or self.specific_cores:
-            return SPECIFIC if self.specific_cores else CHANGED
-        return compiled_rule("conservative", self.priority)
+        return compiled_rule(self, ConservativeBackfilling, "conservative", self.priority)
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs whose reserved start is due, and the time of the next decision if one must be requested."""

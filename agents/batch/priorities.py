@@ -86,7 +86,7 @@ class Priority(NamedRepr):
 
     def compiled_rule(self) -> CompiledRule | str:
         """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
-        return compiled_rule("strict", self)
+        return compiled_rule(self, type(self), "strict", self)
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Start jobs in order until one does not fit."""
@@ -372,16 +372,26 @@ PRIORITIES: dict[str, type[Priority]] = {
 """Priority classes by name, in the order of the list."""
 
 
-def compiled_rule(kind: Any, order: Priority, backfill: Priority | None = None) -> CompiledRule | str:
+def compiled_rule(
+    agent: Any, of: type, kind: Any, order: Priority, backfill: Priority | None = None
+) -> CompiledRule | str:
     """Return the compiled rule of an agent of ours, or why there is none.
 
     Parameters
     ----------
+    agent : Agent
+        Agent.
+    of : type
+        Its class, if it is desim's; a subclass may decide otherwise.
     kind : str
         Kind of rule, see :class:`~desim.problems.batch.CompiledRule`.
     order, backfill : Priority
         Its orders.
     """
+    if getattr(agent, "specific_cores", False):
+        return "it reserves particular cores"
+    if type(agent) is not of:
+        return "its class is not one of desim's"
     for one in (order, backfill or order):
         if type(one) not in PRIORITIES.values():
             return f"its order {one.name} is not one of desim's"

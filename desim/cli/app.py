@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import signal
 import sys
 import threading
@@ -145,7 +146,7 @@ def _limit(error: BaseException) -> str:
 
 def _parse(arguments: list[str]) -> Command:
     """Return the command that the arguments name, with its options; like any parser, print help or report errors."""
-    _refuse_empty(arguments)
+    _check_words(arguments)
     if arguments == ["--version"]:
         from desim import __version__
 
@@ -178,14 +179,19 @@ def _parse(arguments: list[str]) -> Command:
     return _options(Union[choices], "desim", DESCRIPTION, arguments or ["--help"])  # noqa: UP007  # made at run time
 
 
-def _refuse_empty(arguments: Sequence[str]) -> None:
-    """Raise if an argument is empty, as when a shell variable is unset: it would silently mean a default or ``.``."""
+def _check_words(arguments: Sequence[str]) -> None:
+    """Raise if an argument is empty, as when a shell variable is unset, or a number has other digits than ASCII's.
+
+    An empty argument would silently mean a default or ``.``.
+    """
     for at, word in enumerate(arguments):
         before = arguments[at - 1] if at else ""
         option, _, value = word.partition("=") if word.startswith("--") and "=" in word else (before, "", word)
+        name = option if option.startswith("-") else "an argument"
         if not value.strip():
-            name = option if option.startswith("-") else "an argument"
             raise InvalidConfiguration(f"{name} is empty; give a value or omit the option")
+        if not value.isascii() and re.fullmatch(r"[\d.eE+-]+", value):  # int() and float() would accept it
+            raise InvalidConfiguration(f"{name}: got {value!r}, expected a number in ASCII digits")
 
 
 def _comparison(problem: str, rest: list[str]) -> Command:

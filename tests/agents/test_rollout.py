@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -20,6 +21,7 @@ from desim.agents.dag import FIFO, ListScheduler
 from desim.agents.dag import RolloutAgent as DagRolloutAgent
 from desim.agents.dag import create as create_dag
 from desim.agents.lookahead import Score
+from desim.core import prepare_agent
 from desim.problems.batch import BatchCluster, Job, Start
 from desim.problems.dag import (
     Assign,
@@ -479,3 +481,23 @@ class TestRefusals:
         jobs = exact((0.0, 1, 2.0), (1.0, 1, 50.0), (1.25, 1, 9.0), (1.5, 1, 1.0))
         assert starts(simulate(BatchCluster(jobs, 1), RolloutAgent(FCFS()))) == {1: 0, 4: 2, 3: 3, 2: 12}
         assert starts(simulate(BatchCluster(jobs, 1), RolloutAgent(Planned()))) == {1: 0, 2: 2, 3: 52, 4: 61}
+
+
+@pytest.mark.parametrize("name", ["rollout:easy-f1", "rollout-waiting_time_mean:conservative"])
+def test_a_copy_goes_on_alike_in_a_fork(name: str) -> None:
+    run, agent = Simulation(BatchCluster(lublin.generate(30, 8, seed=3, load=1.2), 8), seed=1), create(name)
+    prepare_agent(agent, run)
+    for _ in range(15):
+        decision = run.advance()
+        assert decision is not None
+        decision.answer(agent.act(decision.observation))
+    fork, other, before = run.fork(), copy.deepcopy(agent), agent.num_forks
+    with pytest.raises(InvalidConfiguration, match=r"got no forks before the first decision"):
+        copy.deepcopy(agent)._try(None, None, None)
+    other.attach(partial(fork.fork, foresight=False))
+    ended = []
+    for simulation, one in ((run, agent), (fork, other)):
+        while (decision := simulation.advance()) is not None:
+            decision.answer(one.act(decision.observation))
+        ended.append(simulation.finish().jobs)
+    assert ended[0].equals(ended[1]) and agent.num_forks == other.num_forks > before

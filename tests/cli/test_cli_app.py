@@ -47,6 +47,13 @@ def test_an_empty_value_does_not_mean_the_default(desim: Desim, arguments: list[
     assert desim(*arguments) == (2, "", f"desim: error: {name} is empty; give a value or omit the option\n")
 
 
+@pytest.mark.parametrize("value", ["\uff15", "\uff11.5", "-\u0665"])
+def test_digits_of_other_scripts_are_refused(desim: Desim, value: str) -> None:
+    told = f"desim: error: --jobs: got {value!r}, expected a number in ASCII digits\n"
+    assert desim("run", "batch", "--agent", "fcfs", "--jobs", value) == (2, "", told)
+    assert desim("run", "batch", "--agent", "fcfs", f"--jobs={value}") == (2, "", told)
+
+
 def test_values_that_look_empty_do_not_mean_the_default(desim: Desim, log: Path, tmp_path: Path) -> None:
     outcome = desim("reproduce", "dbf", "--only", ",")
     assert (outcome.status, outcome.out) == (2, "")

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from desim import InfeasibleAction, InvalidConfiguration, Result, simulate
+from desim import InfeasibleAction, InvalidConfiguration, Result, WorkloadError, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
 from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, QualityOfService, StartPreempting
@@ -90,6 +90,41 @@ def test_the_longest_grace_time_of_the_victims_counts() -> None:
     assert validate(result, jobs).ok
 
 
+@pytest.mark.parametrize("nodes", [False, True])
+def test_jobs_of_one_level_may_have_grace_times_of_their_own(nodes: bool) -> None:
+    levels = [QualityOfService("urgent", 10.0, ("standby",)), QualityOfService("standby", grace_time="notice")]
+    jobs = [LONG._replace(attributes={"notice": 12.0}), SHORT._replace(attributes={"notice": 8}), URGENT]
+    place: dict[str, Any] = {"nodes": [Node("a", 4), Node("b", 4)]} if nodes else {"num_cores": 8}
+    result = simulate(BatchCluster(jobs, qos=levels, **place), create("preemptive-easy"))
+    assert result.table("preemptions").select("time", "job_id", "preempted_by", "announced").rows() == [
+        (22.0, 1, 3, 10.0),
+        (22.0, 2, 3, 10.0),
+    ]
+    assert result.table("job_qos")["grace_time"].to_list() == [12.0, 8.0, 0.0]
+    assert result.table("qos")["grace_time"].to_list() == [0.0, None]
+    assert result.info["grace_time"] == 12.0
+    assert validate(result, jobs).ok
+
+
+def test_a_single_victim_has_its_own_grace_time() -> None:
+    levels = [QualityOfService("urgent", 10.0, ("standby",)), QualityOfService("standby", grace_time="notice")]
+    for notice, start in ((0.0, 10.0), (3, 13.0), (95.0, 100.0)):  # it ends by itself at 100 s
+        jobs = [Job(1, 0.0, 8, 100.0, 100.0, qos="standby", attributes={"notice": notice}), URGENT]
+        result = simulate(BatchCluster(jobs, 8, qos=levels), create("preemptive-easy"))
+        assert times(result)[1] == (3, start, start + 30.0)
+        assert validate(result, jobs).ok
+
+
+@pytest.mark.parametrize("value", [None, -1.0, float("nan"), "long"])
+def test_a_job_without_its_grace_time_is_refused(value: Any) -> None:
+    levels = [QualityOfService("urgent", 10.0, ("standby",)), QualityOfService("standby", grace_time="notice")]
+    jobs = [LONG._replace(attributes={} if value is None else {"notice": value}), URGENT]
+    with pytest.raises(WorkloadError, match=r"job 1: attribute 'notice': got .*, expected the grace time that QOS 's"):
+        BatchCluster(jobs, 8, qos=levels)
+    with pytest.raises(WorkloadError, match="job 1: attribute 'notice'"):  # a stream knows no job in advance
+        simulate(BatchCluster(iter(jobs), 8, qos=levels), create("preemptive-easy"))
+
+
 def test_agents_see_announcements_and_an_earlier_start_withdraws_them() -> None:
     jobs = [LONG, SHORT, Job(3, 10.0, 4, 50.0, 30.0, qos="urgent")]
     agent = Answers([0], [1], StartPreempting(2, (0,)), None, [2])
@@ -131,6 +166,10 @@ def test_what_is_refused() -> None:
 def test_the_short_notation_knows_grace_times() -> None:
     levels, _ = qos_of_text("urgent:preempts=standby+standby:grace_time=60", JOBS)
     assert [one.grace_time for one in levels] == [0.0, 60.0]
+    levels, _ = qos_of_text("urgent:preempts=standby+standby:grace_time=notice", JOBS)
+    assert [one.grace_time for one in levels] == [0.0, "notice"]
+    with pytest.raises(InvalidConfiguration, match="priority: got 'high', expected a number"):
+        qos_of_text("urgent:priority=high", JOBS)
 
 
 def workload(rng: Random) -> list[Job]:

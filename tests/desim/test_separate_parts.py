@@ -25,6 +25,7 @@ BROUGHT = {
     "reservations": "reservations reservation_nodes reservation_users node_reservations user_reservations",
     "preemption": "qos job_qos preemptions suspended",
     "checkpoints": "checkpoint_interval",
+    "outages": "outages",
 }
 """Tables, entries of the description, rules, metrics and options that go with a part."""
 

@@ -115,6 +115,7 @@ def test_secret_columns_are_neither_attributes_nor_seen() -> None:
         ([Job(True, 0.0, 1, 5.0, 5.0)], "job_id: got True, expected an integer or a string"),
         ([Job("", 0.0, 1, 5.0, 5.0)], "job_id: got '', expected an integer or a string"),
         ([Job(7, 0.0, 1, 5.0, -1.0)], "job 7: run_time: got -1.0, expected a finite time >= 0 s"),
+        ([Job(7, 2.0**53, 1, 5.0, 1.0)], "job 7: submission_time: got 9007199254740992.0, expected <= 1e+15 s"),
         ([Job(7, 0.0, 1, None, 1.0)], "job 7: requested_time: got None"),
         ([Job(7, 0.0, 1.5, 1.0, 1.0)], "job 7: requested_cores: got 1.5, expected an integer >= 1"),
         ([Job(7, 0.0, 2, 1.0, 1.0, request=Request(3))], "job 7: requested_cores: got 2, but 3 tasks"),
@@ -131,6 +132,16 @@ def test_what_is_refused(jobs: list[Any], message: str) -> None:
     with pytest.raises(WorkloadError) as error:
         Workload.of(jobs)
     assert message in str(error.value)
+
+
+def test_a_cluster_refuses_times_at_which_a_second_is_no_time() -> None:
+    for late, jobs in ((1e15, 1), (2.0**53, 0)):
+        cluster = BatchCluster(iter([Job(7, late, 1, 5.0, 1.0)]), 1)
+        if jobs:
+            assert simulate(cluster, create("fcfs")).jobs["finish_time"].to_list() == [1e15 + 1.0]
+            continue
+        with pytest.raises(WorkloadError, match=r"job 7: submission_time: got 9007199254740992\.0, expected <= 1e"):
+            simulate(cluster, create("fcfs"))
 
 
 def test_a_workload_does_not_change() -> None:

@@ -89,7 +89,7 @@ def test_the_agent_meets_the_same_questions(base: str, keeps: bool) -> None:
     assert validate(own, list(problem.jobs)).ok
 
     base_run = simulate(problem, Inspector(base, keeps_accepted=keeps))
-    assert base_run.jobs.select(columns).rows() == env.base_result().jobs.select(columns).rows()
+    assert base_run.jobs.select(columns).rows() == env.improvement.base.jobs.select(columns).rows()
     (_, slowdown), (_, base_slowdown) = waits_and_slowdowns(own), waits_and_slowdowns(base_run)
     assert rewards[:-1] == [0.0] * (len(rewards) - 1)
     assert rewards[-1] == pytest.approx((base_slowdown - slowdown) / base_slowdown)
@@ -99,7 +99,7 @@ def test_the_agent_meets_the_same_questions(base: str, keeps: bool) -> None:
 def test_the_improvement_of_the_waiting_time() -> None:
     env = make(reward="waiting_time_mean")
     _, rewards, _ = play(env, 1, 0.5)
-    own, base = (waits_and_slowdowns(result)[0] for result in (env.result(), env.base_result()))
+    own, base = (waits_and_slowdowns(result)[0] for result in (env.result(), env.improvement.base))
     assert sum(rewards) == pytest.approx((base - own) / base)
 
 
@@ -184,8 +184,7 @@ def test_before_the_end_there_is_nothing_to_compare_with() -> None:
     with pytest.raises(DesimError, match="no episode yet"):
         env.result()
     env.reset(seed=1)
-    with pytest.raises(DesimError, match="step until the sequence has ended"):
-        env.base_result()
+    assert env.improvement.base is None
     with pytest.raises(InvalidConfiguration, match="action: got 2, expected an integer from 0 to 1"):
         env.step(2)
 

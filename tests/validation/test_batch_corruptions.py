@@ -191,6 +191,7 @@ CASES = [
     ("preempted", "preemptions", lambda run: drop(run, "preemptions", 0)),
     ("preempted", "preemptions", preempted_by_another),
     ("graced", "preemptions", lambda run: run.edited("preemptions", 0, announced=run.row("preemptions", 0)["time"])),
+    ("graced", "qos", lambda run: run.edited("qos", 1, grace_time=2.0)),
     ("preempted", "suspended", resumed_elsewhere, "core_down"),
     ("preempted", "suspended", lambda run: run.edited("qos", 0, preempts=["spare"]), "preemptions"),
     ("preempted", "execution_time", began_later, "work"),

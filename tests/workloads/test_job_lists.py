@@ -17,7 +17,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads import swf
 from desim.workloads.batch.arrivals import constant, exponential, poisson_jobs
-from desim.workloads.batch.transform import offered_load, rescale_load, scale_interarrivals, shift_to_zero
+from desim.workloads.batch.transform import offered_load, rescale_load, scale_interarrivals
 
 JOBS = [
     Job(4, 100.0, 2, 30.0, 20.0, 7),
@@ -98,16 +98,6 @@ def test_rescale_load_refuses() -> None:
             rescale_load(JOBS, 4, load)
     with pytest.raises(WorkloadError, match="load: got 4 jobs without work"):
         rescale_load([job._replace(run_time=0.0) for job in JOBS], 4, 0.5)
-
-
-def test_shift_to_zero() -> None:
-    assert times(shift_to_zero(JOBS)) == [0, 10, 50, 100]
-    assert times(shift_to_zero(JOBS, 90.0)) == [10, 20, 60, 110]
-    assert shift_to_zero([]) == []
-    with pytest.raises(
-        InvalidConfiguration, match=r"origin: got 101.0, expected at most the first submission time 100.0"
-    ):
-        shift_to_zero(JOBS, 101.0)
 
 
 def test_arrivals_and_services_are_exponential() -> None:

@@ -134,22 +134,11 @@ class Columns:
     @classmethod
     def of_list(cls, job_id: NDArray[Any], numbers: Sequence[Floats]) -> Columns:
         """Return the jobs of a list from the columns submission time to user; all other columns are unknown."""
-        submission_time, cores, requested_time, run_time, user = numbers
-        unknown = np.full(len(job_id), -1.0)
-        return cls(
-            np.arange(len(job_id), dtype=np.int64),
-            job_id,
-            submission_time,
-            unknown,
-            cores,
-            requested_time,
-            run_time,
-            user,
-            status=unknown,
-            queue=unknown,
-            partition=unknown,
-            assumed_cores=np.zeros(len(job_id), dtype=np.bool_),
-        )
+        names = ("submission_time", "cores", "requested_time", "run_time", "user")
+        unknown = dict.fromkeys(("wait", "status", "queue", "partition"), np.full(len(job_id), -1.0))
+        known = unknown | dict(zip(names, numbers, strict=True))
+        count = len(job_id)
+        return cls(np.arange(count, dtype=np.int64), job_id, **known, assumed_cores=np.zeros(count, dtype=np.bool_))
 
     def __len__(self) -> int:
         """Return the number of rows."""

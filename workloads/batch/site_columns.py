@@ -97,7 +97,8 @@ class SiteColumns:
         WorkloadError
             If a cell has an invalid value; the message names row and column.
         """
-        cells = {what: [values[row] for row in rows] for what, values in self._cells().items()}
+        whole = {what: cells_of(self.columns[name]) for what, name in self.found.items()}
+        cells = {what: [values[row] for row in rows] for what, values in whole.items()}
         columns: dict[str, Any] = {name: [values[row] for row in rows] for name, values in attributes.items()}
         columns |= {
             what: ["" if is_missing(cell) else _text(cell) for cell in cells[what]] for what in _GROUPS if what in cells
@@ -126,9 +127,6 @@ class SiteColumns:
             except WorkloadError as error:
                 raise WorkloadError(f"{source}: {self.found['after']}: {error}") from error
         return replace(trace, jobs=jobs)
-
-    def _cells(self) -> dict[str, list[Any]]:
-        return {what: cells_of(self.columns[name]) for what, name in self.found.items()}
 
     def _size(self, request: Request | None, text: str) -> Size:
         """Return another size of a job."""
@@ -175,13 +173,10 @@ class SiteColumns:
             kept = tuple(job_of_row[row_of_id[other]] for other in others if row_of_id[other] in job_of_row)
             think_time = cells["think_time"][at] if kept and "think_time" in cells else None
             try:
-                found.append((kept, 0.0 if is_missing(think_time) else self._think(think_time)))
+                found.append((kept, 0.0 if is_missing(think_time) else _time(self.found["think_time"], think_time)))
             except InvalidConfiguration as error:
                 raise WorkloadError(f"{where(row)}: {error}") from error
         return found
-
-    def _think(self, cell: Any) -> float:
-        return _time(self.found["think_time"], cell)
 
 
 def named_users(cells: Sequence[Any]) -> tuple[list[int], list[str]] | None:

@@ -18,7 +18,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.workload import Workload
 
-__all__ = ["offered_load", "rescale_load", "scale_interarrivals", "shift_to_zero", "thin"]
+__all__ = ["offered_load", "rescale_load", "scale_interarrivals", "thin"]
 
 
 def offered_load(jobs: Iterable[Job], num_cores: int) -> float:
@@ -152,35 +152,3 @@ def thin(jobs: Iterable[Job], num_cores: int, load: float, rng: np.random.Genera
     order = np.concatenate(([0, len(work) - 1], 1 + rng.permutation(len(work) - 2)))
     count = int(np.searchsorted(np.cumsum(work[order]), load / offered * work.sum())) + 1
     return workload.take(np.sort(order[: max(count, 2)]))
-
-
-def shift_to_zero(jobs: Iterable[Job], origin: float | None = None) -> Workload:
-    """Move the clock; by default, the first job is then submitted at time 0.
-
-    Parameters
-    ----------
-    jobs : iterable of Job
-        Jobs.
-    origin : float, optional
-        Time that becomes 0, at or before the first submission.
-
-    Returns
-    -------
-    Workload
-        New workload with the new times.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If a job would be submitted before time 0.
-    """
-    workload = Workload.of(jobs)
-    if not len(workload):
-        return workload
-    times = workload["submission_time"]
-    first = float(times[0])
-    if origin is None:
-        origin = first
-    if not origin <= first:
-        raise InvalidConfiguration(f"origin: got {origin!r}, expected at most the first submission time {first!r}")
-    return workload.with_columns(submission_time=times - origin)

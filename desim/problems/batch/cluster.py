@@ -25,7 +25,16 @@ from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.executions import NO_PAST, PastExecutions
-from desim.problems.batch.job import Job, Start, StartPreempting, StartWithSize, WaitForCores, WaitUntil, check_job
+from desim.problems.batch.job import (
+    LATEST,
+    Job,
+    Start,
+    StartPreempting,
+    StartWithSize,
+    WaitForCores,
+    WaitUntil,
+    check_job,
+)
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeAllocations, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
@@ -148,14 +157,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: tuple[type, ...] = (
-        Job,
-        NodeTable,
-        Request,
-        CompiledRequest,
-        NodeAllocation,
-        NodeAllocations,
-    )
+    constants: tuple[type, ...] = (Job, NodeTable, Request, CompiledRequest, NodeAllocation, NodeAllocations)
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -396,9 +398,9 @@ class BatchCluster(FailingCluster, Problem):
     def _take(self, job: Job) -> None:
         """Put a job that has arrived into the queue, or into the inbox while a cycle is open."""
         numbers: tuple[Any, ...] = job[:6]
-        job_id, _, requested_cores, requested_time, run_time, _ = numbers
+        job_id, submission_time, requested_cores, requested_time, run_time, _ = numbers
         try:
-            plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
+            plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0 <= submission_time <= LATEST
             is_text = self.has_text_ids if isinstance(job_id, str) is self.has_text_ids else self._settle_ids(job)
             _NUMBERS.pack(0 if is_text else job_id, *numbers[1:])
         except (TypeError, struct.error) as error:

@@ -8,7 +8,7 @@ scheduling system", JSSPP 1995), other jobs may then start only if, by requested
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import gymnasium
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.checks import check_action, check_choice, check_float, check_int
-from desim.envs.base import ACTION_MASK, Arrays
+from desim.envs.base import ACTION_MASK, Arrays, bounded
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, WaitForCores, WaitUntil
 from desim.problems.batch.features import CLUSTER_FEATURES, JOB_FEATURES, NEVER, SCALE, Windows, scaled_log
@@ -35,10 +35,7 @@ __all__ = [
 
 
 def allowed_beside_oldest(
-    observation: BatchObservation,
-    positions: NDArray[np.int64],
-    cores: NDArray[np.int64],
-    times: NDArray[np.float64],
+    observation: BatchObservation, positions: NDArray[np.int64], cores: NDArray[np.int64], times: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
     """Return which jobs may start without delaying the first job of the queue.
 
@@ -183,7 +180,7 @@ class WindowEncoder:
     ----------
     window : SplitWindow
         Window onto the queue. It may be replaced between episodes by another window of up to S slots.
-    spaces : dict of str to gymnasium.Space
+    spaces : mapping of str to gymnasium.Space
         Spaces of the arrays other than the action mask.
     slots : int
         Number of slots of the arrays, S, at least the number of slots of the window; the others are always empty.
@@ -202,7 +199,7 @@ class WindowEncoder:
     def __init__(
         self,
         window: SplitWindow,
-        spaces: dict[str, gymnasium.spaces.Space[Any]],
+        spaces: Mapping[str, gymnasium.spaces.Space[Any]],
         slots: int,
         reserve_after: float = math.inf,
         *,
@@ -408,13 +405,8 @@ class FeatureEncoder(WindowEncoder):
     def __init__(self, window: SplitWindow, slots: int | None = None, *, reserve_after: float = math.inf) -> None:
         slots = window.size if slots is None else slots
         shapes = {"jobs": (slots, len(JOB_FEATURES)), "cluster": (len(CLUSTER_FEATURES),)}
-        box = gymnasium.spaces.Box
-        super().__init__(
-            window,
-            {name: box(-100.0, 100.0, shape, np.float32) for name, shape in shapes.items()},
-            slots,
-            reserve_after,
-        )
+        spaces = {name: bounded(shape, -100.0, 100.0) for name, shape in shapes.items()}
+        super().__init__(window, spaces, slots, reserve_after)
 
     def encode(self, observation: BatchObservation) -> Arrays:
         """Return ``jobs``, shape (S, 12), ``cluster``, shape (12,), and the mask, shape (S + 1,).
@@ -571,11 +563,7 @@ class FlatEncoder(WindowEncoder):
         self.longest_time = check_float("longest_time", longest_time, above=0)
         self.longest_wait = check_float("longest_wait", longest_wait, above=0)
         self.order = check_choice("order", order, ("by_core", "sorted"))
-        box = gymnasium.spaces.Box
-        shapes = {"cores": (num_cores,), "jobs": (window.size, 3)}
-        spaces: dict[str, gymnasium.Space[Any]] = {
-            name: box(0.0, 1.0, shape, np.float32) for name, shape in shapes.items()
-        }
+        spaces = {"cores": bounded((num_cores,), highest=1.0), "jobs": bounded((window.size, 3), highest=1.0)}
         super().__init__(window, spaces, window.size)
 
     def encode(self, observation: BatchObservation) -> Arrays:

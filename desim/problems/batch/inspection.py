@@ -113,12 +113,7 @@ class Inspection:
     """
 
     def __init__(
-        self,
-        base: BasePolicy,
-        *,
-        max_rejections: int | None = 72,
-        interval: float = 600.0,
-        keeps_accepted: bool = True,
+        self, base: BasePolicy, *, max_rejections: int | None = 72, interval: float = 600.0, keeps_accepted: bool = True
     ) -> None:
         if max_rejections is not None:
             check_int("max_rejections", max_rejections, least=1)
@@ -536,20 +531,3 @@ class InspectorEnv(SchedulingEnv):
     def result(self) -> Result:
         """End the sequence and return its result."""
         return self.improvement.own or super().result()
-
-    def base_result(self) -> Result:
-        """Return the result of the base policy on the same sequence.
-
-        Returns
-        -------
-        Result
-            Result of the base policy.
-
-        Raises
-        ------
-        DesimError
-            If the sequence has not ended.
-        """
-        if self.improvement.base is None:
-            raise DesimError("the base policy runs at the end of a sequence; step until the sequence has ended")
-        return self.improvement.base

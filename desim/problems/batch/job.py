@@ -41,6 +41,8 @@ class _Empty(dict[str, Any]):
 
 
 EMPTY: Mapping[str, Any] = _Empty()
+LATEST = 1e15
+"""Latest submission in seconds. From 2^53 on, floats skip whole seconds, so that short jobs would take no time."""
 
 
 class Size(NamedTuple):
@@ -84,7 +86,7 @@ class Job(NamedTuple):
         Identifier in the workload, an integer or a text. Several jobs may have the same; the cluster tells them apart
         by row, the number of the submission.
     submission_time : float
-        Time at which the job enters the queue, in seconds, at least 0.
+        Time at which the job enters the queue, in seconds, at least 0 and at most 1e15.
     requested_cores : int
         Number of cores that the job holds from its start to its end, at least 1; with a request, those of all tasks.
     requested_time : float
@@ -333,6 +335,8 @@ def check_job(job: Job) -> None:
     for size in job.sizes:
         _check_size(job.job_id, size)
     check_time(job.job_id, "submission_time", job.submission_time)
+    if job.submission_time > LATEST:
+        raise WorkloadError(f"job {job.job_id}: submission_time: got {job.submission_time!r}, expected <= {LATEST:g} s")
     for name in job.attributes:
         if not isinstance(name, str) or name in TAKEN:
             raise WorkloadError(

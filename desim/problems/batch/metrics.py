@@ -129,7 +129,7 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         result.source("jobs"),
         num_cores=result.info["num_cores"],
         end_time=end_time,
-        outages=result.scan("outages"),
+        outages=result.scan("outages") if "outages" in result.table_names else None,
         interruptions=result.scan("interruptions"),
         **options,
     )
@@ -581,13 +581,7 @@ METRICS = Metrics(
         ),
     ),
     _measure,
-    headline=(
-        "waiting_time_mean",
-        "waiting_time_p95",
-        "bounded_slowdown_mean",
-        "queue_length_mean",
-        "utilization",
-    ),
+    headline=("waiting_time_mean", "waiting_time_p95", "bounded_slowdown_mean", "queue_length_mean", "utilization"),
     main=(
         "waiting_time_mean",
         "waiting_time_median",

@@ -142,11 +142,7 @@ class NodeFeatureEncoder(WindowEncoder):
         self._most_gpus = max(int(nodes.gpus.sum(axis=1).max()), 1)
         self._fastest = max(node.speed for node in nodes.nodes)
         names = self.resources
-        self.job_features = (
-            *JOB_FEATURES,
-            *(f"{name}_per_task" for name in (*names, "gpus")),
-            *(*names, "gpus"),
-        )
+        self.job_features = (*JOB_FEATURES, *(f"{name}_per_task" for name in (*names, "gpus")), *names, "gpus")
         self.node_features = (
             *NODE_FEATURES,
             *(f"free_{name}" for name in names),

@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import duration_words, how_many, nice_count, nice_duration
-from desim.plotting.axes import (
-    add_legend,
-    color_bar,
-    label_panels,
-    name_rows,
-    new_panels,
-    set_titles,
-    time_axis,
-)
+from desim.plotting.axes import add_legend, color_bar, label_panels, name_rows, new_panels, set_titles, time_axis
 from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of
 from desim.plotting.colors import DOWN_COLOR
 from desim.plotting.maps import draw_map, integrals, share_scale
@@ -230,11 +222,7 @@ def _stack(held: pl.DataFrame) -> tuple[list[int], list[float], list[float]]:
 
 @one_panel_a_run
 def node_map(
-    results: Results,
-    resource: str = "cores",
-    *,
-    window: Window = None,
-    axes: Axes | Iterable[Axes] | None = None,
+    results: Results, resource: str = "cores", *, window: Window = None, axes: Axes | Iterable[Axes] | None = None
 ) -> list[Axes]:
     """Draw a map of how much of each node was used over time.
 

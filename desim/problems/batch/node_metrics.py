@@ -91,9 +91,9 @@ def _time_up(result: Result, nodes: pl.DataFrame, observed: tuple[float, float])
     """Return the seconds of the observed interval during which each node was up."""
     begin, end = observed
     up = np.full(len(nodes), end - begin)
-    outages = result.table("outages")
-    if outages.is_empty():
+    if "outages" not in result.table_names:
         return up
+    outages = result.table("outages")
     ranges = read_core_ranges(outages["resources"], result.info["num_cores"])
     sign = np.where(outages["event"].cast(str).to_numpy() == "down", -1.0, 1.0)
     left = end - np.clip(outages["time"].to_numpy(), begin, end)  # seconds of the interval after each event

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -311,18 +311,10 @@ def load_workload(
         if getattr(options, name):
             raise InvalidConfiguration(f"--{name.replace('_', '-')}: has no effect without --trace FILE")
     provider = plugins.workload_provider("batch", options.trace)
-    machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
-    if options.attributes is not None:
-        machine["attributes"] = tuple(filter(None, map(str.strip, options.attributes.split(","))))
-    if options.columns is not None:
-        machine["columns"] = _pairs(options.columns)
-    if options.unknown_profile != "error":
-        machine["unknown_profile"] = options.unknown_profile
-    if options.strict:
-        machine["strict"] = True
-    for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
-        if site is not None and getattr(site, name) != getattr(SiteOptions, name):
-            machine[name] = getattr(site, name)
+    further: list[tuple[Any, str]] = [(options, name) for name in _OF_READERS]
+    further += [(site or SiteOptions(), name) for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options"))]
+    given = {name: getattr(of, name) for of, name in further if getattr(of, name) != getattr(type(of), name)}
+    given |= {name: read(given[name]) for name, read in _TEXTS.items() if name in given}
     with limits(options.max_size):
         workload: plugins.LoadedWorkload = provider.load(
             options.trace,
@@ -330,10 +322,9 @@ def load_workload(
             num_cores=options.cores,
             seed=options.seed,
             load=options.load,
-            **({} if options.load_by == WorkloadOptions.load_by else {"load_by": options.load_by}),
             overestimate=options.overestimate,
             stream=stream,
-            **machine,
+            **given,
         )
     if workload.num_cores is None:
         raise InvalidConfiguration(
@@ -349,6 +340,11 @@ def _ambiguous(workload: plugins.LoadedWorkload) -> str:
     return f" ({stated})" if stated else ""
 
 
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names in a text, separated by commas."""
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
 def _pairs(text: str) -> dict[str, str]:
     """Return the columns by what they hold."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
@@ -356,6 +352,11 @@ def _pairs(text: str) -> dict[str, str]:
     if not found or len(found) < len(pairs) or not all(name and column for name, column in found.items()):
         raise InvalidConfiguration(f"--columns: got {text!r}, expected NAME=COLUMN,..., each name once")
     return found
+
+
+_TEXTS: Mapping[str, Callable[[str], Any]] = {"attributes": _names, "columns": _pairs}
+_OF_READERS = ("nodes", *_TEXTS, "unknown_profile", "strict", "load_by")
+"""Options that a provider of workloads gets only if they are given."""
 
 
 def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:

@@ -1,4 +1,4 @@
-"""Validation rules of the batch cluster, on the tables ``jobs``, ``interruptions`` and ``outages``.
+"""Validation rules of the batch cluster, on the tables ``jobs`` and ``interruptions``.
 
 Times are compared exactly where the simulator does not round (for example ends and starts on a core), and with a
 tolerance of four units in the last place where a time is a sum or difference of others. Intervals are half-open: a core
@@ -20,23 +20,9 @@ from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.parts import gathered
-from desim.problems.batch.recorded import (
-    KEY,
-    as_they_ran,
-    has_other_times,
-    has_suspensions,
-    is_uneven,
-    worked_before,
-)
+from desim.problems.batch.recorded import KEY, as_they_ran, has_other_times, has_suspensions, is_uneven, worked_before
 from desim.problems.batch.tables import FINISHED
-from desim.validation import (
-    Recorded,
-    RuleBook,
-    conservation_rule,
-    duplicated,
-    horizon_rule,
-    rounding,
-)
+from desim.validation import Recorded, RuleBook, conservation_rule, duplicated, horizon_rule, rounding
 
 __all__ = ["RULES"]
 
@@ -106,13 +92,10 @@ def _saved_work(run: Recorded) -> pl.DataFrame:
 
 
 def _core_ranges(table: str, run: Recorded) -> CoreRanges:
-    column = "resources" if table == "outages" else "allocated_resources"
-    return read_core_ranges(run[table][column], run.info["num_cores"])
+    return read_core_ranges(run[table]["allocated_resources"], run.info["num_cores"])
 
 
-_ranges_of_jobs, _ranges_of_interruptions, _ranges_of_outages = (
-    partial(_core_ranges, table) for table in ("jobs", "interruptions", "outages")
-)
+_ranges_of_jobs, _ranges_of_interruptions = (partial(_core_ranges, table) for table in ("jobs", "interruptions"))
 
 
 _THERE = pl.col("begin").is_not_null() & pl.col("end").is_not_null()
@@ -164,10 +147,11 @@ def _overloads(run: Recorded, executions: pl.DataFrame) -> tuple[Floats, IntArra
 
     The cores in use are those that jobs request, whatever their core ids.
     """
+    changes = run.once(_changes_of_capacity)
     return overloads(
         *(_feasible(run, executions)[name].to_numpy() for name in ("begin", "end", "requested")),
-        limit_times=run["outages"]["time"].to_numpy(),
-        limits=run["outages"]["cores_up"].to_numpy(),
+        limit_times=changes["time"].to_numpy(),
+        limits=changes["cores_up"].to_numpy(),
         num_cores=run.info["num_cores"],
     )
 
@@ -177,20 +161,22 @@ def _feasible(run: Recorded, executions: pl.DataFrame) -> pl.DataFrame:
     return executions.filter((pl.col("begin") < pl.col("end")) & (pl.col("requested") <= run.info["num_cores"]))
 
 
-# -- outages -------------------------------------------------------------------------------------
+# -- cores that are down ---------------------------------------------------------------------------
 
 
-def _core_events(run: Recorded) -> pl.DataFrame:
-    """Return the outage and repair events of each single core."""
-    ranges = run.once(_ranges_of_outages)
-    index, core = spread(ranges.first, ranges.last)
-    events = run["outages"].select("time", "event")[ranges.row[index]].with_columns(core=pl.Series(core))
-    following = (pl.col("event").shift().over("core"), pl.col("time").shift(-1).over("core"))
-    return events.sort("core", maintain_order=True).with_columns(before=following[0], until=following[1])
+def _explained(name: str, run: Recorded, schema: dict[str, Any]) -> pl.DataFrame:
+    """Return what the features explain under a name, as one table."""
+    return pl.concat([pl.DataFrame(schema=schema), *(one(run).select(*schema) for one in gathered(name, "rules"))])
 
 
 def _downtimes(run: Recorded) -> pl.DataFrame:
-    return run.once(_core_events).filter(pl.col("event") == "down").with_columns(pl.col("until").fill_null(np.inf))
+    """Return from when until when each core was down."""
+    return _explained("downtimes", run, {"core": pl.Int64, "time": pl.Float64, "until": pl.Float64})
+
+
+def _changes_of_capacity(run: Recorded) -> pl.DataFrame:
+    """Return how many cores were up after each change of their number."""
+    return _explained("capacity", run, {"time": pl.Float64, "cores_up": pl.Int64})
 
 
 def _conflicts(run: Recorded, executions: pl.DataFrame, downtimes: pl.DataFrame) -> tuple[Conflicts, Conflicts]:
@@ -364,34 +350,6 @@ def _rejected(run: Recorded) -> pl.Expr:
 
 
 RULES.append(horizon_rule("jobs", ("submission_time", "starting_time", "finish_time"), " s"))
-rule("outages", "outages", "only cores that are up go down, and vice versa; the number of cores that are up is correct")
-
-
-@check("outage at {time} s: {resources!r} are not cores of the cluster")
-def _outage_ranges(run: Recorded) -> pl.Expr:
-    ranges = run.once(_ranges_of_outages)
-    return pl.lit(pl.Series(ranges.malformed | (ranges.counts == 0)))
-
-
-check("outage at {time} s: listed after a later one")(~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)))
-check("outage at {time} s: after the end of the run at {run.end_time} s")(lambda run: pl.col("time") > run.end_time)
-
-
-@check("outage at {time} s: got {cores_up} cores up afterwards, expected {expected}")
-def _cores_up(run: Recorded) -> pl.DataFrame:
-    counts = pl.Series(run.once(_ranges_of_outages).counts)
-    change = pl.when(pl.col("event") == "down").then(-counts).otherwise(counts)
-    events = run["outages"].with_columns(expected=run.info["num_cores"] + change.cum_sum())
-    return events.filter(pl.col("expected") != pl.col("cores_up"))
-
-
-@check("core {core} goes {event} at {time} s, but is already {event}")
-def _twice(run: Recorded) -> pl.DataFrame:
-    return run.once(_core_events).filter(
-        pl.col("event").cast(pl.String) == pl.col("before").cast(pl.String).fill_null("up")
-    )
-
-
 rule(
     "interruptions",
     "interruptions",

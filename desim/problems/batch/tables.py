@@ -9,17 +9,7 @@ from desim.checks import MOST_CORES
 from desim.problems.batch.cores import format_core_sets
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time
 
-__all__ = [
-    "INFO",
-    "INTERRUPTIONS",
-    "JOBS",
-    "NODES",
-    "OUTAGES",
-    "PLACEMENTS",
-    "REQUESTS",
-    "TABLES",
-    "job_id_column",
-]
+__all__ = ["INFO", "INTERRUPTIONS", "JOBS", "NODES", "PLACEMENTS", "REQUESTS", "TABLES", "job_id_column", "with_cores"]
 
 STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
@@ -93,8 +83,8 @@ _OF_ROWS = (
 _OF_JOBS = ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id")
 
 
-def _with_cores(column: str, *names: str) -> Callable[[list[tuple[Any, ...]], Mapping[str, Any]], dict[str, Any]]:
-    """Return a function that returns the columns of rows by name, with core sets of one column as ranges."""
+def with_cores(column: str, *names: str) -> Callable[[list[tuple[Any, ...]], Mapping[str, Any]], dict[str, Any]]:
+    """Return a function that packs rows with these columns, of which one holds core sets to record as ranges."""
 
     def pack(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
         columns = dict(zip(names, columns_of(rows, len(names)), strict=True))
@@ -196,24 +186,11 @@ INTERRUPTIONS = Table(
         arrival_number("of the job"),
     ),
     sort_by=("finish_time", "job_id"),
-    pack=_with_cores(
+    pack=with_cores(
         "allocated_resources",
         *("job_id", "arrival_number", "starting_time", "finish_time", "allocated_resources", "outcome", "speed"),
         *("work_before", "work_after"),
     ),
-)
-
-OUTAGES = Table(
-    "outages",
-    "cores that failed or were repaired",
-    (
-        Column("time", "float", "time of the event", unit="s"),
-        Column("event", "text", "whether the cores went down or up", values=("down", "up")),
-        Column("resources", "text", 'affected cores, as ranges such as "0-3 7"'),
-        Column("cores_up", "integer", "number of cores that are up from then on", unit="cores"),
-    ),
-    sort_by=("time",),
-    pack=_with_cores("resources", "time", "event", "resources", "cores_up"),
 )
 
 
@@ -318,5 +295,5 @@ PLACEMENTS = Table(
     only_with="num_nodes",
 )
 
-TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS)
+TABLES = (JOBS, INTERRUPTIONS, NODES, REQUESTS, PLACEMENTS)
 """Tables of every run, and of runs on nodes; those of features are in their packages."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from desim.checks import short_repr
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.attributes import type_of_values
-from desim.problems.batch.job import EMPTY, TAKEN, Dependency, Job, check_job
+from desim.problems.batch.job import EMPTY, LATEST, TAKEN, Dependency, Job, check_job
 from desim.tables import columns_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Workload(Sequence[Job]):
 
     def _check(self) -> None:
         """Raise the error for the first job that is invalid, if there is any."""
-        wrong = self["requested_cores"] < 1
+        wrong = (self["requested_cores"] < 1) | (self["submission_time"] > LATEST)
         for name in ("submission_time", "requested_time", "run_time"):
             times = self[name]
             wrong |= ~((times >= 0) & (times < np.inf))

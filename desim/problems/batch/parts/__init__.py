@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Part"]
 
-FEATURES = ("dependencies", "limits", "reservations", "preemption", "checkpoints")
+FEATURES = ("outages", "dependencies", "limits", "reservations", "preemption", "checkpoints")
 """Packages of the features, in the order in which their hooks are called."""
 
 
@@ -91,10 +91,7 @@ def standard_parts(
     if qos := tuple(qos):
         from desim.problems.batch.parts.preemption import Preemption, QOSTable
 
-        table = QOSTable(qos)
-        for job in jobs:
-            table.check(job)
-        yield Preemption(table)
+        yield Preemption(QOSTable(qos, jobs))
     if checkpoint_interval is not None:
         from desim.problems.batch.parts.checkpoints import Checkpoints
 

@@ -53,8 +53,9 @@ class QualityOfService:
         Names of the QOS levels whose jobs its jobs may preempt.
     mode : {"requeue", "suspend"}
         What happens to its own jobs when they are preempted.
-    grace_time : float
-        Seconds for which its own jobs run on before they are preempted, at least 0.
+    grace_time : float or str
+        Seconds for which its own jobs run on before they are preempted, at least 0; or the name of an attribute that
+        states them for each of its jobs.
 
     Raises
     ------
@@ -66,14 +67,15 @@ class QualityOfService:
     priority: float = 0.0
     preempts: Sequence[str] = ()
     mode: Literal["requeue", "suspend"] = "requeue"
-    grace_time: float = 0.0
+    grace_time: float | str = 0.0
 
     def __post_init__(self) -> None:
         """Check the values."""
         if not isinstance(self.name, str) or not self.name:
             raise InvalidConfiguration(f"the name of a QOS: got {self.name!r}, expected a nonempty string")
         check_float(f"the priority of QOS {self.name!r}", self.priority, least=0)
-        check_float(f"the grace time of QOS {self.name!r}", self.grace_time, least=0)
+        if not isinstance(self.grace_time, str) or not self.grace_time:
+            check_float(f"the grace time of QOS {self.name!r}", self.grace_time, least=0)
         check_choice(f"the mode of QOS {self.name!r}", self.mode, ("requeue", "suspend"))
         if isinstance(self.preempts, str):
             raise InvalidConfiguration(
@@ -91,19 +93,27 @@ class QOSTable:
     ----------
     qos : iterable of QualityOfService
         QOS levels with unique names.
+    jobs : iterable of Job
+        Jobs that are known in advance.
 
     Attributes
     ----------
     by_name : dict of str to QualityOfService
         QOS levels by name, in the given order.
+    has_grace : bool
+        Whether a level grants a grace time.
+    longest_grace_time : float
+        Longest grace time of a level or of a job that is known in advance, in seconds.
 
     Raises
     ------
     InvalidConfiguration
         If a level has the wrong type, occurs twice or is unknown; or if levels preempt each other in a cycle.
+    WorkloadError
+        If a job has an unknown QOS, or lacks the attribute with its grace time.
     """
 
-    def __init__(self, qos: Iterable[QualityOfService]) -> None:
+    def __init__(self, qos: Iterable[QualityOfService], jobs: Iterable[Job] = ()) -> None:
         self.by_name: dict[str, QualityOfService] = {}
         for one in qos:
             if not isinstance(one, QualityOfService):
@@ -117,15 +127,28 @@ class QOSTable:
                     raise InvalidConfiguration(f"QOS {one.name!r}: preempts: got {self._unknown(other)}")
         if circle := cycle_of({name: one.preempts for name, one in self.by_name.items()}):
             raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
+        stated = [one.grace_time for one in self.by_name.values()]
+        self.has_grace = any(stated)
+        self.longest_grace_time = max((each for each in stated if not isinstance(each, str)), default=0.0)
+        for job in jobs:
+            self.longest_grace_time = max(self.longest_grace_time, self.check(job))
 
     def _unknown(self, name: str) -> str:
         there = ", ".join(self.by_name) or "none"
         return f"{name!r}{did_you_mean(name, self.by_name)}, expected one of: {there}"
 
-    def check(self, job: Job) -> None:
-        """Raise WorkloadError if a job has an unknown QOS."""
+    def check(self, job: Job) -> float:
+        """Return the grace time of a job; raise WorkloadError if it has an unknown QOS, or not the attribute."""
         if job.qos and job.qos not in self.by_name:
             raise WorkloadError(f"job {job.job_id}: qos: got {self._unknown(job.qos)}")
+        try:
+            return check_float("grace", self.grace_time(job), least=0)
+        except InvalidConfiguration:
+            name = self.by_name[job.qos].grace_time
+            raise WorkloadError(
+                f"job {job.job_id}: attribute {name!r}: got {job.group(str(name))!r}, expected the grace time that QOS "
+                f"{job.qos!r} takes from it, a finite number of seconds >= 0"
+            ) from None
 
     def of(self, job: Job) -> QualityOfService | None:
         """Return the QOS of a job; None if it has none, so that it neither preempts nor is preempted."""
@@ -144,12 +167,8 @@ class QOSTable:
     def grace_time(self, job: Job) -> float:
         """Return the seconds for which a job runs on before it is preempted."""
         job_qos = self.of(job)
-        return 0.0 if job_qos is None else job_qos.grace_time
-
-    @property
-    def longest_grace_time(self) -> float:
-        """Longest grace time of a level, in seconds."""
-        return max((one.grace_time for one in self.by_name.values()), default=0.0)
+        stated: Any = 0.0 if job_qos is None else job_qos.grace_time
+        return job.attributes.get(stated) if isinstance(stated, str) else stated
 
     def open_to(self, state: BatchState, job: Job, victims: Collection[int]) -> tuple[int, int]:
         """Return the cores that a queued job could use if running jobs were preempted.
@@ -180,7 +199,8 @@ class QOSTable:
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the record of each QOS level."""
         for one in self.by_name.values():
-            grace = (one.grace_time,) if self.longest_grace_time else ()
+            stated = None if isinstance(one.grace_time, str) else one.grace_time
+            grace = (stated,) if self.has_grace else ()
             yield one.name, one.priority, list(one.preempts), one.mode, *grace
 
 
@@ -279,8 +299,8 @@ class Preemption(Part):
 
     def describe(self) -> dict[str, Any]:
         """Return the number of QOS levels, and the longest grace time if there is one."""
-        longest = self.qos.longest_grace_time
-        return {"qos": len(self.qos.by_name)} | ({"grace_time": longest} if longest else {})
+        grace = {"grace_time": self.qos.longest_grace_time} if self.qos.has_grace else {}
+        return {"qos": len(self.qos.by_name)} | grace
 
     def begin(self) -> None:
         """Record the QOS levels."""
@@ -311,8 +331,8 @@ class Preemption(Part):
     def arrived(self, job: Job, row: int) -> None:
         """Check and record the QOS of a job."""
         if job.qos:
-            self.qos.check(job)
-            self._tables["job_qos"].append((job.job_id, job.qos, row))
+            grace = self.qos.check(job)
+            self._tables["job_qos"].append((job.job_id, job.qos, row, *((grace,) if self.qos.has_grace else ())))
 
     # preemption
 
@@ -387,7 +407,7 @@ class Preemption(Part):
         """Preempt a job for another: suspend it, or return it to the queue."""
         job, suspends = execution.job, self.qos.suspends(execution.job)
         record = job.job_id, by.job_id, "suspend" if suspends else "requeue", execution.row, by_row
-        grace = (announced,) if self.qos.longest_grace_time else ()
+        grace = (announced,) if self.qos.has_grace else ()
         self._tables["preemptions"].append((self.cluster.env.now, *record, *grace))
         if suspends:
             self._suspend(execution)
@@ -526,6 +546,7 @@ TABLES = (
                 "float",
                 "time for which its own jobs run on before they are preempted",
                 unit="s",
+                null="if an attribute of the jobs states it",
                 least=0,
                 only_with="grace_time",
             ),
@@ -539,6 +560,14 @@ TABLES = (
             job_id_column(),
             Column("qos", "text", "name of its QOS level"),
             arrival_number("of the job"),
+            Column(
+                "grace_time",
+                "float",
+                "time for which the job runs on before it is preempted",
+                unit="s",
+                least=0,
+                only_with="grace_time",
+            ),
         ),
         sort_by=("arrival_number",),
         only_with="qos",
@@ -570,7 +599,8 @@ def sentence(result: Result) -> str:
     for level in result.table("qos").to_dicts():
         preempts = f", preempts {', '.join(level['preempts'])}" if level["preempts"] else ""
         mode = "suspended" if level["mode"] == "suspend" else "requeued"
-        grace = f" after {level['grace_time']:g} s" if level.get("grace_time") else ""
+        seconds = level.get("grace_time", 0.0)
+        grace = " after a grace time of each job" if seconds is None else f" after {seconds:g} s" if seconds else ""
         found.append(f"{level['qos']} with priority {level['priority']:g}{preempts}, {mode}{grace} when preempted")
     return f"Quality of service (QOS): {'; '.join(found)}."
 

@@ -1,7 +1,8 @@
 """QOS levels on the command line: ``NAME:WHAT=VALUE``, joined by ``+``, or a file.
 
 A level has ``priority``, ``preempts``, ``mode`` and ``grace_time`` of :class:`QualityOfService`. If the workload does
-not state the QOS of jobs, ``scope`` and ``members`` name the groups whose jobs have it:
+not state the QOS of jobs, ``scope`` and ``members`` name the groups whose jobs have it. The grace time is a number of
+seconds, or the name of an attribute of jobs that states them:
 ``urgent:priority=10:preempts=standby+standby:mode=suspend:scope=user:members=3|4``. A file has ``name`` and these.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from desim.exceptions import InvalidConfiguration
+from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.preemption import QualityOfService
 from desim.problems.batch.parts.text import Entry, check_scope, names_of, number_of, read_entries
@@ -88,12 +89,17 @@ def qos_of_text(text: str, jobs: Iterable[Job]) -> tuple[list[QualityOfService],
 def _level(where: str, entry: Entry) -> tuple[QualityOfService, str, Entry]:
     """Return the QOS level of an entry, with its place and the entry."""
     mode = str(entry.get("mode") or "requeue").strip()
-    priority, grace = (
-        0.0 if entry.get(name, "") in ("", None) else number_of(where, name, entry[name])
-        for name in ("priority", "grace_time")
-    )
+    numbers: dict[str, Any] = {}
+    for name in ("priority", "grace_time"):
+        value = entry.get(name, "")
+        try:
+            numbers[name] = 0.0 if value in ("", None) else number_of(where, name, value)
+        except WorkloadError:
+            if name != "grace_time" or not isinstance(value, str):
+                raise
+            numbers[name] = value.strip()  # an attribute of jobs
     name, preempts = str(entry.get("name", "")).strip(), tuple(names_of(entry.get("preempts", "")))
-    level = QualityOfService(name, priority, preempts, mode, grace)  # type: ignore[arg-type]  # the mode is checked
+    level = QualityOfService(name, preempts=preempts, mode=mode, **numbers)  # type: ignore[arg-type]  # mode: checked
     return level, where, entry
 
 

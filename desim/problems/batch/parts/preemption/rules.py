@@ -63,6 +63,16 @@ def _unknown(run: Recorded) -> pl.DataFrame:
     return pl.concat([wrong, jobs.filter(pl.col(NUMBER).is_duplicated())])
 
 
+@check("job {job_id} has a grace time of {grace_time} s, but its QOS {qos!r} one of {of_level} s")
+def _other_grace(run: Recorded) -> pl.DataFrame:
+    """Return jobs whose grace time is not that of their QOS level, if the level states one."""
+    if "grace_time" not in run.info:
+        return run["job_qos"].clear()
+    stated = run["qos"].select("qos", of_level="grace_time")
+    both = run["job_qos"].join(stated, on="qos", how="inner", maintain_order="left")
+    return both.filter(pl.col("grace_time") != pl.col("of_level"))
+
+
 @check("QOS {qos!r} preempts {preempts}: one is unknown, or preempts it back", of="qos")
 def _circular(run: Recorded) -> pl.DataFrame:
     """Return the QOS levels that preempt an unknown one or, possibly via others, themselves."""
@@ -128,7 +138,7 @@ def _hasty(run: Recorded) -> pl.DataFrame:
     if "grace_time" not in run.info:
         return run["preemptions"].clear()
     time, announced = pl.col("time"), pl.col("announced")
-    grace = run.once(_qos_of).select(NUMBER, "grace_time")
+    grace = run["job_qos"].select(NUMBER, "grace_time").unique(NUMBER, keep="first", maintain_order=True)
     ran = run.where("interruptions", outcome.is_in(["preempted", "suspended"]))
     ran = ran.group_by(NUMBER, time="finish_time").agg(pl.col("starting_time").min())
     waited = run["jobs"].select("submission_time", number_preempted_by=NUMBER)
@@ -136,7 +146,7 @@ def _hasty(run: Recorded) -> pl.DataFrame:
     both = both.join(ran, on=[NUMBER, "time"], how="left", maintain_order="left")
     both = both.join(waited, on="number_preempted_by", how="left", maintain_order="left")
     is_over = announced + pl.col("grace_time").fill_null(0.0) <= time
-    is_short = time <= announced + run.info["grace_time"]
+    is_short = time <= announced + pl.lit(grace["grace_time"].max(), pl.Float64)
     was_there = (pl.col("starting_time") <= announced) & (pl.col("submission_time") <= announced)
     return both.filter(~(is_over & is_short & was_there.fill_null(True)))
 
