@@ -103,7 +103,7 @@ class Arrivals:
                 )
                 raise WorkloadError(f"{item!r} arrives at {time!r}{reason}")
             last = time
-            if time > env.now:
+            if time > env._now:
                 self.position = position
                 arrival.callbacks = []
                 schedule_at(arrival, time, phase)

@@ -346,9 +346,10 @@ class BatchCluster(FailingCluster, Problem):
             self._on_completion = self._complete_for_parts
         for part in self.parts:
             part.begin()
-        self.keep_running(
-            Arrivals(self.env, self.jobs, _submission_time, self._deliver if self._delays else self._take)
-        )
+        # the jobs of a workload have been checked
+        self._admit = self._take_checked if isinstance(self.jobs, Workload) else self._take
+        deliver = self._deliver if self._delays else self._admit
+        self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
 
     def is_empty(self) -> bool:
         """Return whether no job is in the system."""
@@ -396,27 +397,30 @@ class BatchCluster(FailingCluster, Problem):
         self._take(job)
 
     def _take(self, job: Job) -> None:
-        """Put a job that has arrived into the queue, or into the inbox while a cycle is open."""
-        numbers: tuple[Any, ...] = job[:6]
-        job_id, submission_time, requested_cores, requested_time, run_time, _ = numbers
+        """Check a job that has arrived, and put it into the queue."""
+        job_id, submitted, requested_cores, requested_time, run_time, user_id, request, sizes, _, after, *_ = job
         try:
-            plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0 <= submission_time <= LATEST
+            plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0 <= submitted <= LATEST
             is_text = self.has_text_ids if isinstance(job_id, str) is self.has_text_ids else self._settle_ids(job)
-            _NUMBERS.pack(0 if is_text else job_id, *numbers[1:])
+            _NUMBERS.pack(0 if is_text else job_id, submitted, requested_cores, requested_time, run_time, user_id)
         except (TypeError, struct.error) as error:
             check_job(job)
             raise WorkloadError(f"{job!r} holds a value of the wrong type: {error}") from error
-        if not plausible or job.sizes or (job.request is not None and job.request.num_cores != requested_cores):
+        if not plausible or sizes or (request is not None and request.num_cores != requested_cores):
             check_job(job)
-        if job.after is not None and job.after.jobs and all(part.name != "dependencies" for part in self.parts):
+        if after is not None and after.jobs and all(part.name != "dependencies" for part in self.parts):
             raise WorkloadError(
                 f"job {job_id} depends on other jobs, but the cluster does not know all jobs in advance; pass a list"
             )
+        self._take_checked(job)
+
+    def _take_checked(self, job: Job) -> None:
+        """Put a job that has arrived into the queue, or into the inbox while a cycle is open."""
         row = self._num_arrived
         self._num_arrived = row + 1
         for arrived in self._arrived:
             arrived(job, row)
-        fault = self.resources.misfit(job) if requested_cores > self.resources.always_fits else ""
+        fault = self.resources.misfit(job) if job.requested_cores > self.resources.always_fits else ""
         for refuses in self._refuses:
             fault = fault or refuses(job, row)
         if fault:
@@ -455,7 +459,7 @@ class BatchCluster(FailingCluster, Problem):
     def _deliver(self, job: Job) -> None:
         """Submit a job at its time in the workload, unless a part submits it later."""
         if not any(delays(job) for delays in self._delays):
-            self._take(job)
+            self._admit(job)
 
     def _complete_for_parts(self, execution: Execution) -> None:
         self._complete(execution)

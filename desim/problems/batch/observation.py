@@ -572,7 +572,7 @@ class BatchObservation:
     @property
     def time(self) -> float:
         """Current time in seconds."""
-        return self._state.env.now
+        return self._state.env._now
 
     @property
     def can_wait(self) -> bool:
@@ -606,7 +606,8 @@ class BatchObservation:
     @property
     def queue(self) -> Queue:
         """Queued jobs in order of arrival."""
-        return self._state.table_of_queue()
+        table = self._state.queue_table
+        return self._state.table_of_queue() if table is None else table
 
     def id_of(self, row: int) -> Any:
         """Return the id of a queued, running or suspended job as it was given."""
@@ -664,7 +665,8 @@ class BatchObservation:
         Suspended jobs are included, with their cores and the expected end after they have resumed. A job that
         borrows their cores is listed only with the cores that become free when it ends.
         """
-        return self._state.table_of_running()
+        table = self._state.running_table
+        return self._state.table_of_running() if table is None else table
 
     def sizes_of(self, row: int) -> list[tuple[int, float]]:
         """Return (cores, expected time in seconds) of each size of a queued job; a rigid job has one size."""

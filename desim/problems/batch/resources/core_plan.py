@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
 from heapq import merge
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -64,14 +63,10 @@ class CountPlan:
 
     def __init__(self, observation: BatchObservation) -> None:
         self.observation = observation
+        self.now = observation.time
         self.free = observation.free_cores
         self.answer: list[Any] = []
         self._starts: list[tuple[float, int, int]] = []  # expected end, cores and position of each started job
-
-    @cached_property
-    def now(self) -> float:
-        """Current time in seconds, which strict orders never need."""
-        return self.observation.time
 
     def fitting(self, among: IntArray | None = None) -> IntArray:
         """Return the positions of the jobs that could start now."""
@@ -137,19 +132,19 @@ class CountPlan:
 
     def start_each(self, positions: IntArray) -> None:
         """Start every job that fits and would not delay the reserved one."""
-        if self.shadow < inf or self._head is not None:
-            self._start_one_by_one(positions)
-            return
-        queue, free, started = self.observation.queue, self.free, []  # only numbers of cores matter
-        widths, rows = queue.requested_cores[positions].tolist(), queue.row[positions].tolist()
-        for position, row, width in zip(positions.tolist(), rows, widths, strict=True):
-            if width <= free:
-                started.append(position)
-                self.answer.append(row)
+        queue, free, spare, shadow = self.observation.queue, self.free, self.spare, self.shadow
+        rows, widths = queue.row[positions].tolist(), queue.requested_cores[positions].tolist()
+        ends = (self.now + queue.expected_time[positions]).tolist()
+        for position, row, width, end in zip(positions.tolist(), rows, widths, ends, strict=True):
+            if width <= free and (width <= spare or end <= shadow):  # as in _allows() and _take(), without a call per job
                 free -= width
+                if end > shadow:
+                    spare -= width
+                self._starts.append((end, width, position))
+                self.answer.append(row)
                 if not free:
                     break
-        self.free, self._head = free, (started, len(started))
+        self.free, self.spare = free, spare
 
     def _start_one_by_one(self, positions: IntArray) -> None:
         queue = self.observation.queue
