@@ -48,6 +48,9 @@ PARTS = "complete_parts"
 """Entry of the description of a run under way: number of complete parts of each table."""
 FORMAT_VERSION = 1
 
+UNSUSPICIOUS, RATIO = 1 << 24, 200
+"""Number of bytes that a table may always take, and the largest ratio to the size of its files beyond it."""
+
 PORTION_ROWS = 16_384
 """Approximate number of rows read at a time where a table is not read as a whole."""
 
@@ -376,7 +379,16 @@ class Parts:
 
     def scan(self) -> pl.LazyFrame:
         """Return the whole table, sorted, as a lazy frame."""
+        self._check_size()
         return _sorted(_scan(self._paths), self.sort_by)
+
+    def _check_size(self) -> None:
+        """Raise RecordError if the table has far more rows than desim would write into its files."""
+        with _readable(self.directory):
+            size = 8 * self.height * len(_scan(self._paths[:1]).collect_schema())
+        content = sum(path.stat().st_size for path in self._paths)
+        if size > max(UNSUSPICIOUS, RATIO * content):
+            raise RecordError(f"{self.directory}: has {self.height:,} rows in {content:,} bytes, expected fewer")
 
     def portions(
         self, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
@@ -401,6 +413,7 @@ class Parts:
             About `PORTION_ROWS` rows; all rows with the same value in the first sorting column come together.
             At least one portion is yielded, which may be empty.
         """
+        self._check_size()
         with _readable(self.directory):
             yield from self._portions(columns, by, in_order)
 
