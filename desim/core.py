@@ -50,6 +50,7 @@ __all__ = [
     "Agent",
     "Decision",
     "Engine",
+    "InterruptOverdue",
     "Phase",
     "Resumable",
     "Simulation",
@@ -190,11 +191,21 @@ INTERRUPTS, GRACE = (signal.SIGINT, signal.SIGTERM), 0.5
 
 
 @contextmanager
-def deferred_interrupts() -> Iterator[list[int]]:
+def deferred_interrupts(can_end: Callable[[FrameType | None], bool]) -> Iterator[list[int]]:
     """Yield a list that collects the first SIGINT or SIGTERM; a second one is not held back.
 
     Only signals that would raise KeyboardInterrupt are collected, in the main thread: SIGINT in any program, and
-    SIGTERM in the commands of desim. An agent that has not decided half a second later is interrupted.
+    SIGTERM in the commands of desim. What still runs half a second later is ended by a KeyboardInterrupt.
+
+    Parameters
+    ----------
+    can_end : callable
+        Called with the current frame; returns whether the block may be ended there.
+
+    Yields
+    ------
+    list of int
+        Number of the signal, once there is one.
     """
     caught: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()
@@ -206,8 +217,13 @@ def deferred_interrupts() -> Iterator[list[int]]:
             signal.default_int_handler(number, frame)
         caught.append(number)
         if has_timer:
-            signal.signal(signal.SIGALRM, _interrupt_agent)
+            signal.signal(signal.SIGALRM, _end)
             signal.setitimer(signal.ITIMER_REAL, GRACE, GRACE / 10)
+
+    def _end(number: int, frame: FrameType | None) -> None:
+        if can_end(frame):
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            raise InterruptOverdue
 
     for number in held:
         signal.signal(number, _catch)
@@ -221,18 +237,17 @@ def deferred_interrupts() -> Iterator[list[int]]:
             signal.signal(number, signal.default_int_handler)
 
 
-def _interrupt_agent(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, unless the simulation is between two decisions, where its state is incomplete."""
+def _is_deciding(frame: FrameType | None) -> bool:
+    """Return whether an agent decides; elsewhere, the state of the simulation or its records may be incomplete."""
     called = None
-    while frame is not None and frame.f_code is not simulate.__code__:
+    while frame is not None and frame.f_code is not _decide_all.__code__:
         called, frame = frame, frame.f_back
     between = (Simulation.advance.__code__, Decision.answer.__code__)
-    if frame is not None and called is not None and called.f_code not in between:
-        raise _Overdue
+    return frame is not None and called is not None and called.f_code not in between
 
 
-class _Overdue(KeyboardInterrupt):
-    """An agent has not decided in time after an interrupt."""
+class InterruptOverdue(KeyboardInterrupt):
+    """Something has not ended in time after an interrupt."""
 
 
 class SimulationInterrupted(KeyboardInterrupt):
@@ -689,33 +704,40 @@ def simulate(
         problem.check_replayable()
     simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)
     name = simulation.records.info["agent"] = getattr(decider, "name", type(decider).__name__)
-    try:
-        prepare_agent(decider, simulation)
-        act = decider.act
-        with deferred_interrupts() as interrupted:
-            decision = simulation.advance()
-            while decision is not None and not interrupted:
-                for _ in repeat(None, problem.patience // 10):  # as in advance()
-                    decision.answer(act(decision.observation))
-                    if interrupted or (decision := simulation.advance()) is None:
-                        break
-                else:
-                    simulation.look_for_standstill()
-    except BaseException as error:
-        if isinstance(error, _Overdue):
+    with deferred_interrupts(_is_deciding) as interrupted:
+        try:
+            _decide_all(simulation, decider, interrupted)
+        except InterruptOverdue as error:
             raise _interrupted(simulation, name) from error
-        error.result = simulation.finish(status="failed", agent=name)  # type: ignore[attr-defined]
-        error.add_note(f"desim: raised at time {simulation.env.now} s with agent {name}")
-        raise
-    if interrupted:
-        raise _interrupted(simulation, name)
-    result = simulation.finish(agent=name)
+        except BaseException as error:
+            error.result = simulation.finish(status="failed", agent=name)  # type: ignore[attr-defined]
+            error.add_note(f"desim: raised at time {simulation.env.now} s with agent {name}")
+            raise
+        if interrupted:
+            raise _interrupted(simulation, name)
+        result = simulation.finish(agent=name)
+    if interrupted:  # too late to change anything
+        raise KeyboardInterrupt
     result.own_metrics = (*problem.own_metrics, *metrics)
     if simulation.stalled:
         warnings.warn(
             f"stalled at time {simulation.end_time} with agent {name}: {simulation.stalled}", StalledWarning, 2
         )
     return result
+
+
+def _decide_all(simulation: Simulation, agent: Agent, interrupted: Sequence[int]) -> None:
+    """Let an agent make all decisions of a run, or those before an interrupt."""
+    prepare_agent(agent, simulation)
+    act, patience = agent.act, simulation.problem.patience // 10
+    decision = simulation.advance()
+    while decision is not None and not interrupted:
+        for _ in repeat(None, patience):  # as in advance()
+            decision.answer(act(decision.observation))
+            if interrupted or (decision := simulation.advance()) is None:
+                break
+        else:
+            simulation.look_for_standstill()
 
 
 def _interrupted(simulation: Simulation, name: str) -> SimulationInterrupted:

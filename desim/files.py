@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, NotRequired, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
+from desim.checks import short_repr
 from desim.exceptions import DesimError, RecordError
 from desim.notes import print_note
 
@@ -26,12 +28,16 @@ __all__ = [
     "is_storage_error",
     "locked",
     "process_mark",
+    "read_fields",
     "read_json",
+    "read_plain",
     "remove_leftovers",
     "synchronize",
     "write_atomically",
     "write_durably",
 ]
+
+Document = TypeVar("Document")
 
 #: Name of this machine.
 HOST = os.uname().nodename
@@ -151,8 +157,41 @@ def write_durably(path: Path, text: str) -> None:
     write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
 
 
+def read_plain(path: Path, most: int = MOST_JSON) -> bytes:
+    """Return the content of a file that desim should have written itself, and that may have been changed since.
+
+    Parameters
+    ----------
+    path : Path
+        File to read.
+    most : int
+        Largest size in bytes.
+
+    Returns
+    -------
+    bytes
+        Content.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is not a plain file of this size.
+    """
+    found = path.stat()  # a pipe must not even be opened
+    if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+        raise ValueError(f"expected a plain file of at most {most >> 20} MiB")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno != errno.ESTALE:  # another machine has replaced the file on a network file system
+            raise
+        return path.read_bytes()
+
+
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file that desim should have written itself, and that may have been changed since.
+    """Return the content of a JSON file that desim should have written itself; errors are those of `read_plain`.
 
     Parameters
     ----------
@@ -171,14 +210,84 @@ def read_json(path: Path) -> Any:
     ValueError
         If it is not a plain file of a bearable size, or not JSON.
     """
-    with path.open("rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_JSON:
-            raise ValueError(f"expected a plain file of at most {MOST_JSON >> 20} MiB")
-        try:
-            return json.loads(file.read().decode("utf-8"))
-        except RecursionError:
-            raise ValueError("its values are nested too deeply") from None
+    try:
+        return json.loads(read_plain(path).decode("utf-8"))
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def read_fields(path: Path, kind: type[Document]) -> Document:
+    """Return a JSON file that desim should have written itself, whose fields have the types that they should have.
+
+    Parameters
+    ----------
+    path : Path
+        File to read.
+    kind : type
+        TypedDict that names the fields which the caller uses. There may be others.
+
+    Returns
+    -------
+    mapping
+        All fields.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    RecordError
+        If it cannot be read, is not JSON, or a field is missing or has another type; the message names it.
+    """
+    try:
+        document = read_json(path)
+        fault = _fault(document, kind, "content")
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        fault = str(error)
+    if fault:
+        raise RecordError(f"{path} cannot be read: {fault}")
+    return cast(Document, document)
+
+
+def _fault(value: Any, kind: Any, name: str) -> str:
+    """Return the first fault of a value whose type a schema tells; empty if there is none."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        faults = [_fault(value, part, name) for part in parts]
+        return "" if "" in faults else f"{name}: got {short_repr(value)}, expected {_words(kind)}"
+    if kind is Any or (origin is Literal and value in parts):
+        return ""
+    if is_typeddict(kind) and isinstance(value, dict):
+        return next(filter(None, (_fault_of_field(value, key, name, *field) for key, *field in _fields(kind))), "")
+    plain: Any = dict if is_typeddict(kind) else () if origin is Literal else origin or kind
+    allowed = (int, float) if kind is float else plain
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
+        return f"{name}: got {short_repr(value)}, expected {_words(kind)}"
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return next(filter(None, (_fault(one, parts[-1], f"{name}[{key!r}]") for key, one in entries if parts)), "")
+
+
+def _fields(kind: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Yield name and type of the fields of a TypedDict, and whether they must be there."""
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        needed = get_origin(hint) is not NotRequired  # which the class does not know of annotations as text
+        yield name, hint if needed else get_args(hint)[0], needed
+
+
+def _fault_of_field(value: dict[str, Any], key: str, name: str, kind: Any, needed: bool) -> str:
+    if key not in value:
+        return f"{name}: {key} is missing" if needed else ""
+    return _fault(value[key], kind, f"{name}.{key}".removeprefix("content."))
+
+
+def _words(kind: Any) -> str:
+    """Return the name of a type that JSON has."""
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(map(_words, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, get_args(kind)))
+    return "null" if kind is NoneType else "an object" if is_typeddict(kind) else (get_origin(kind) or kind).__name__
 
 
 @contextmanager

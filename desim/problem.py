@@ -827,9 +827,10 @@ def _kind_of_run(result: Result) -> ProblemDescriptor:
     if result.kind is not None:
         return result.kind
     if "kind" in result.info:
-        from desim.user_code import load
+        from desim.user_code import load, named_by
 
-        own = load(str(result.info["kind"]), named_by="the description of the run")
+        with named_by("the description of the run"):
+            own = load(str(result.info["kind"]))
         if not isinstance(own, ProblemDescriptor):
             raise InvalidConfiguration(f"{result.info['kind']}: got {own!r}, expected a desim.ProblemDescriptor")
         return own

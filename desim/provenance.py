@@ -12,10 +12,9 @@ from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-from desim.exceptions import RecordError
-from desim.files import write_atomically
+from desim.files import read_fields, write_atomically
 from desim.notes import plain
 
 __all__ = ["PROVENANCE_FILE", "command_line", "commit", "keep", "provenance", "provenance_of", "versions_of"]
@@ -26,6 +25,14 @@ FORMER_FILE = "made.json"
 """Former name of that file, which is still read."""
 #: Packages that affect the records of a run most.
 PACKAGES = ("simpy", "numpy", "polars", "torch")
+
+
+class _Provenance(TypedDict):
+    """What is read of the provenance of a run."""
+
+    settings: dict[str, Any]
+    command: NotRequired[str]
+    commit: NotRequired[str]
 
 
 def command_line() -> str | None:
@@ -108,13 +115,11 @@ def provenance_of(directories: Sequence[Path], names: Sequence[str]) -> dict[str
         path = next((one for one in (directory / PROVENANCE_FILE, directory / FORMER_FILE) if one.exists()), None)
         if path is None:
             continue
-        try:
-            document = json.loads(path.read_text())
-            settings = ", ".join(f"{key} = {_words(value)}" for key, value in document["settings"].items())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise RecordError(f"{path} cannot be read: {error}") from error
-        told = {f"{what} of the run{of}": str(document[what]) for what in ("command", "commit") if what in document}
-        found |= told | {f"settings of the run{of}": settings}
+        document = read_fields(path, _Provenance)
+        settings = ", ".join(f"{key} = {_words(value)}" for key, value in document["settings"].items())
+        told = {what: document.get(what) for what in ("command", "commit")}
+        found |= {f"{what} of the run{of}": str(value) for what, value in told.items() if value is not None}
+        found[f"settings of the run{of}"] = settings
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from functools import cached_property, partial
 from itertools import pairwise
@@ -23,7 +23,9 @@ from desim.exceptions import RecordError
 from desim.files import StorageError, locked, read_json, remove_leftovers, write_atomically
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
     from desim.tables import Table
 
@@ -45,6 +47,9 @@ INFO_FILE = "result.json"
 PARTS = "complete_parts"
 """Entry of the description of a run under way: number of complete parts of each table."""
 FORMAT_VERSION = 1
+
+UNSUSPICIOUS, RATIO = 1 << 24, 200
+"""Number of bytes that a table may always take, and the largest ratio to the size of its files beyond it."""
 
 PORTION_ROWS = 16_384
 """Approximate number of rows read at a time where a table is not read as a whole."""
@@ -95,21 +100,14 @@ class TableWriter:
             self._flush()
         return self._parts
 
-    def extend(self, frame_of: Callable[[int, int], pl.DataFrame], height: int) -> None:
-        """Write computed rows to files, in parts of the usual size.
-
-        Parameters
-        ----------
-        frame_of : callable
-            Returns the rows from one number to another as a frame.
-        height : int
-            Number of rows.
-        """
+    def extend(self, frame_of: Callable[[int, int], pl.DataFrame], height: int) -> Iterator[int]:
+        """Write computed rows to files, in parts of the usual size, and yield the number of rows after each part."""
         assert self._directory is not None and not self._rows
         for begin in range(0, height, self._chunk_rows):
-            frame = frame_of(begin, min(begin + self._chunk_rows, height))
-            write_atomically(self._directory / _part(self._parts), frame.write_parquet)
+            end = min(begin + self._chunk_rows, height)
+            write_atomically(self._directory / _part(self._parts), frame_of(begin, end).write_parquet)
             self._parts += 1
+            yield end
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -198,12 +196,37 @@ class Records:
         if self._out is not None:
             write_info(self._out, {**self.info, "status": "running"}, self._sorting)
 
+    def extend(self, name: str, frame_of: Callable[[int, int], pl.DataFrame], times: NDArray[np.float64]) -> None:
+        """Write the rows of a run that has been computed as a whole; what ends this leaves complete parts.
+
+        Parameters
+        ----------
+        name : str
+            Name of the table.
+        frame_of : callable
+            Returns the rows from one number to another as a frame.
+        times : array, shape (rows,)
+            Time until which the run is recorded with each row.
+        """
+        assert self._out is not None
+        try:
+            for height in self.tables[name].extend(frame_of, len(times)):
+                self._tell_parts(float(times[height - 1]))
+        except KeyboardInterrupt:
+            self._lock.close()
+            with suppress(RecordError):  # before the first part
+                close_cut(self._out)
+            raise
+
     def _write_all(self) -> None:
-        """Write a part of the whole run: the rows of all tables so far, and then that they are complete."""
+        """Write a part of the whole run: the rows of all tables so far."""
+        self._tell_parts(self._now())
+
+    def _tell_parts(self, time: float) -> None:
+        """Write the rows that are held, and then that all rows up to a time are complete."""
         if self._out is not None:
             parts = {name: table.flush() for name, table in self.tables.items()}
-            so_far = {"status": "running", "end_time": self._now(), PARTS: parts}
-            write_info(self._out, self.info | so_far, self._sorting)
+            write_info(self._out, self.info | {"status": "running", "end_time": time, PARTS: parts}, self._sorting)
 
     def copied(self) -> Records:
         """Return records that continue in memory from the rows recorded so far."""
@@ -356,7 +379,16 @@ class Parts:
 
     def scan(self) -> pl.LazyFrame:
         """Return the whole table, sorted, as a lazy frame."""
+        self._check_size()
         return _sorted(_scan(self._paths), self.sort_by)
+
+    def _check_size(self) -> None:
+        """Raise RecordError if the table has far more rows than desim would write into its files."""
+        with _readable(self.directory):
+            size = 8 * self.height * len(_scan(self._paths[:1]).collect_schema())
+        content = sum(path.stat().st_size for path in self._paths)
+        if size > max(UNSUSPICIOUS, RATIO * content):
+            raise RecordError(f"{self.directory}: has {self.height:,} rows in {content:,} bytes, expected fewer")
 
     def portions(
         self, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
@@ -381,6 +413,7 @@ class Parts:
             About `PORTION_ROWS` rows; all rows with the same value in the first sorting column come together.
             At least one portion is yielded, which may be empty.
         """
+        self._check_size()
         with _readable(self.directory):
             yield from self._portions(columns, by, in_order)
 

@@ -13,6 +13,8 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -21,11 +23,13 @@ from typing import Any, ClassVar
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration
 
-__all__ = ["LOADED", "is_reference", "load", "load_agent", "load_problem_factory", "user_module"]
+__all__ = ["LOADED", "is_reference", "load", "load_agent", "load_problem_factory", "named_by", "user_module"]
 
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 #: Audit event that tells which module is loaded by reference.
 LOADED = "desim.user_code"
+#: File that names the references which are loaded.
+_FILE = ContextVar("file", default="")
 _REFERENCE = re.compile(f"{_DOTTED}:{_DOTTED}")
 
 
@@ -50,16 +54,32 @@ def is_reference(name: str) -> bool:
     return _REFERENCE.fullmatch(name) is not None
 
 
-def load(reference: str, *, named_by: str = "") -> Any:
+@contextmanager
+def named_by(file: str) -> Iterator[None]:
+    """Import nothing that is not trusted, while references come from a file.
+
+    A file alone imports nothing: modules must be imported already, or be in the environment variable ``DESIM_TRUST``, a
+    list of modules separated by commas.
+
+    Parameters
+    ----------
+    file : str
+        Name of the file, for messages.
+    """
+    token = _FILE.set(file)
+    try:
+        yield
+    finally:
+        _FILE.reset(token)
+
+
+def load(reference: str) -> Any:
     """Return the object that a reference names.
 
     Parameters
     ----------
     reference : str
         Reference such as ``"my_agents:Shortest"``.
-    named_by : str
-        File that holds the reference. A file alone imports nothing: the module must be imported already, or be in the
-        environment variable ``DESIM_TRUST``, a list of modules separated by commas.
 
     Returns
     -------
@@ -69,12 +89,13 @@ def load(reference: str, *, named_by: str = "") -> Any:
     Raises
     ------
     InvalidConfiguration
-        If the module or the name in it does not exist, or the module cannot be imported; the message says which.
+        If the module or the name in it does not exist, or the module cannot be imported; the message says which. Also
+        if a file names a module that is not trusted, see :func:`named_by`.
     """
-    module = reference.partition(":")[0]
-    if named_by and module not in sys.modules and module not in os.environ.get("DESIM_TRUST", "").split(","):
+    module, file = reference.partition(":")[0], _FILE.get()
+    if file and module not in sys.modules and module not in os.environ.get("DESIM_TRUST", "").split(","):
         raise InvalidConfiguration(
-            f"{named_by} names {reference}, and a file alone does not import code; if you trust it, import {module} "
+            f"{file} names {reference}, and a file alone does not import code; if you trust it, import {module} "
             f"before, or set DESIM_TRUST={module}"
         )
     found: Any = user_module(reference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import RecordError
-from desim.files import write_atomically
+from desim.files import read_plain, write_atomically
 from desim.problem import Better
 from desim.statistics import Estimate, mean_interval, paired_difference
 from desim.sweep import Outcomes, Run, RunFunction, run_all
@@ -184,8 +185,8 @@ class Frame:
             If there is no such file, or it does not hold a frame.
         """
         try:
-            return cls(pl.read_csv(path, schema=SCHEMA))
-        except (OSError, pl.exceptions.PolarsError) as error:
+            return cls(pl.read_csv(io.BytesIO(read_plain(path)), schema=SCHEMA))
+        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             raise RecordError(f"{path}: got {error}, expected the frame of a study; run the study again") from error
 
     def write(self, directory: Path) -> None:

@@ -14,7 +14,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.experiments.frame import Frame, Panel, perform_panels
@@ -28,7 +28,7 @@ from desim.experiments.report_blocks import (
     restored,
     stored,
 )
-from desim.files import write_atomically
+from desim.files import read_fields, write_atomically
 from desim.notes import plain, print_note
 from desim.provenance import commit, versions_of
 from desim.records import is_plain_name
@@ -177,6 +177,20 @@ class DataStudy(Study):
         return "" if self.data is None else str(self.data.resolve())
 
 
+class _Stored(TypedDict):
+    """Account in a file."""
+
+    module: str
+    title: str
+    options: dict[str, Any]
+    is_reduced: bool
+    blocks: list[dict[str, Any]]
+    seconds: float
+    code: dict[str, str]
+    machine: dict[str, str]
+    error: str
+
+
 @dataclass(frozen=True)
 class Account:
     """Account of a study that has ended or failed.
@@ -250,7 +264,7 @@ class Account:
         """
         path = directory / ACCOUNT_FILE
         try:
-            document = json.loads(path.read_text())
+            document: Any = read_fields(path, _Stored)
             account = cls(**document | {"blocks": [restored(block) for block in document["blocks"]]})
             drawings = [block.file for block in account.blocks if isinstance(block, Drawing)]
             for name in [account.name, *drawings]:
@@ -259,8 +273,8 @@ class Account:
             return account
         except FileNotFoundError as error:
             raise RecordError(f"{directory}: no {ACCOUNT_FILE}; run the experiment there first") from error
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RecordError(f"{path}: cannot be read ({type(error).__name__}: {error}); run it again") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise RecordError(f"{path} cannot be read: {error}; run it again") from error
 
     def write(self, directory: Path) -> Path:
         """Write the account completely or not at all; create the directory of the study if needed."""

@@ -12,25 +12,33 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from desim.agents.learning.pretrained import weight_files
+from desim.agents.learning.pretrained import ModelCard, weight_files
 from desim.exceptions import RecordError
-from desim.files import write_atomically
+from desim.files import read_fields, read_plain, write_atomically
 from desim.records import is_plain_name
 
 __all__ = ["load_checkpoint", "load_into", "load_weights", "renamed_learning", "save_checkpoint", "save_weights"]
 
 DOCUMENT = "checkpoint.json"
+#: Largest size in bytes of a file of tensors.
+MOST_TENSORS = 4 << 30
 
 #: Settings of learning, and names of agents, as model cards from before the renames have them, and what they are now.
 SETTINGS = {"decay": "gae_lambda", "entropy": "entropy_coef", "value_weight": "value_coef", "clip": "clip_range"}
 AGENTS = (("sjf-cores", "smallest-first"), ("rank_up", "rank-up"), ("easy-molding", "easy-moldable"))
+
+
+class _Checkpoint(TypedDict):
+    """What every checkpoint has."""
+
+    tensors: str
 
 
 def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[str, Any]) -> None:
@@ -71,18 +79,23 @@ def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
     path = directory / DOCUMENT
     if not path.exists():
         return None
-    try:
-        document = json.loads(path.read_text())
-        name = document["tensors"]
-        if not is_plain_name(name):
-            raise ValueError(f"tensors: got {name!r}, expected the name of a file beside it")
-        content = (directory / name).read_bytes()
-        tensors = load(content)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise RecordError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+    document = read_fields(path, _Checkpoint)
+    name = document["tensors"]
+    if not is_plain_name(name):
+        raise RecordError(f"{path}: tensors: got {name!r}, expected the name of a file beside it")
+    tensors, content = _tensors(directory / name)
     if name != _name_of(content):
         raise RecordError(f"{directory / name} is not the file that {path} was written with")
-    return tensors, document
+    return tensors, dict(document)
+
+
+def _tensors(path: Path) -> tuple[dict[str, Tensor], bytes]:
+    """Return the tensors in a file, and its content."""
+    try:
+        content = read_plain(path, MOST_TENSORS)
+        return load(content), content
+    except (OSError, ValueError, SafetensorError) as error:
+        raise RecordError(f"{path} cannot be read: {error}") from error
 
 
 def _name_of(content: bytes) -> str:
@@ -143,17 +156,14 @@ def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     tensor_file, card_file = weight_files(stem)
     stem = card_file.with_suffix("")
-    try:
-        card = json.loads(card_file.read_text())
-        content = tensor_file.read_bytes()
-        tensors = load(content)
-    except FileNotFoundError as error:
-        raise RecordError(f"no weights at {stem}: {Path(error.filename).name} is missing") from error
-    except (OSError, ValueError, SafetensorError) as error:
-        raise RecordError(f"{stem} cannot be read ({type(error).__name__}: {error})") from error
-    if not isinstance(card, dict) or card.get("sha256") != hashlib.sha256(content).hexdigest():
+    for file in (card_file, tensor_file):
+        if not file.exists():
+            raise RecordError(f"no weights at {stem}: {file.name} is missing")
+    card = read_fields(card_file, ModelCard)
+    tensors, content = _tensors(tensor_file)
+    if card.get("sha256") != hashlib.sha256(content).hexdigest():
         raise RecordError(f"{stem}.safetensors is not the file that {stem.name}.json describes")
-    return tensors, _renamed(card)
+    return tensors, _renamed(dict(card))
 
 
 def renamed_learning(learning: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from desim.agents.learning.checkpoint import renamed_learning
 from desim.agents.learning.learned import plain
 from desim.agents.learning.settings import TrainingSettings
 from desim.exceptions import InvalidConfiguration
-from desim.files import write_atomically
+from desim.files import read_json, write_atomically
 
 __all__ = ["converted"]
 
@@ -107,7 +107,7 @@ def main() -> None:
     """Convert the directories named on the command line."""
     for directory in sys.argv[1:]:
         for path in sorted(Path(directory).glob("*.json")):
-            card = json.loads(path.read_text())
+            card = read_json(path)
             if "seed" in card:  # only old cards have it at the top level
                 text = json.dumps(converted(card, path.stem), indent=1) + "\n"
                 write_atomically(path, partial(_write, text=text))

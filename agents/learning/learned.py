@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
+from desim import user_code
 from desim.agents.learning.checkpoint import load_into, load_weights
 from desim.agents.learning.custom import warn_of_changes
 from desim.agents.learning.policy import Policy
@@ -110,8 +111,9 @@ class AgentConfig(Generic[AnyPolicy]):
             found = f"{card.get('agent')!r} with the configuration {values!r}"
             raise InvalidConfiguration(f"{stem}: got an agent {found}, expected {cls.agent_kind!r}")
         try:
-            config: Self = restored(cls(), {**values, **(changes or {})})
-            policy = config.policy(np.random.default_rng(0))
+            with user_code.named_by("its model card"):
+                config: Self = restored(cls(), {**values, **(changes or {})})
+                policy = config.policy(np.random.default_rng(0))
         except InvalidConfiguration as error:
             raise InvalidConfiguration(f"{stem}: {error}") from error
         warn_of_changes(str(stem), config, card.get("user_code", {}))

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
+from desim.files import read_fields
 
-__all__ = ["PRETRAINED", "pretrained_names", "pretrained_stem", "read_card", "weight_files"]
+__all__ = ["PRETRAINED", "ModelCard", "pretrained_names", "pretrained_stem", "read_card", "weight_files"]
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Directory of the weights, NAME.safetensors, and their model cards, NAME.json."""
+
+
+class ModelCard(TypedDict):
+    """Fields that loading a model card uses."""
+
+    agent: NotRequired[str]
+    sha256: NotRequired[str]
+    config: NotRequired[dict[str, Any]]
+    training: NotRequired[dict[str, Any]]
+    user_code: NotRequired[dict[str, Any]]
+    status: NotRequired[str]
+    validation: NotRequired[dict[str, float | None]]
+    history: NotRequired[list[dict[str, Any]]]
 
 
 def pretrained_names(agent: str) -> list[str]:
@@ -28,7 +41,7 @@ def pretrained_names(agent: str) -> list[str]:
     list of str
         Sorted names.
     """
-    return sorted(path.stem for path in PRETRAINED.glob("*.json") if json.loads(path.read_text())["agent"] == agent)
+    return sorted(path.stem for path in PRETRAINED.glob("*.json") if read_fields(path, ModelCard).get("agent") == agent)
 
 
 def pretrained_stem(name: str, agent: str) -> Path:
@@ -52,7 +65,7 @@ def pretrained_stem(name: str, agent: str) -> Path:
         If there are no weights of this name for such agents.
     """
     card = PRETRAINED / f"{name}.json"
-    if "/" in name or not card.is_file() or json.loads(card.read_text())["agent"] != agent:
+    if "/" in name or not card.is_file() or read_fields(card, ModelCard).get("agent") != agent:
         names = pretrained_names(agent)
         near = did_you_mean(name, names)
         there = f"a path, or one of {', '.join(names)}" if names else "a path, because desim includes none"
@@ -62,8 +75,7 @@ def pretrained_stem(name: str, agent: str) -> Path:
 
 def read_card(name: str, agent: str) -> dict[str, Any]:
     """Return the model card of trained weights; arguments and errors as for :func:`pretrained_stem`."""
-    card: dict[str, Any] = json.loads(weight_files(pretrained_stem(name, agent))[1].read_text())
-    return card
+    return dict(read_fields(weight_files(pretrained_stem(name, agent))[1], ModelCard))
 
 
 def weight_files(stem: Path) -> tuple[Path, Path]:

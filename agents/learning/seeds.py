@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from desim import user_code
 from desim.agents.learning.checkpoint import load_weights
 from desim.agents.learning.training import TrainingResult
 from desim.checks import check_int
@@ -160,10 +161,11 @@ def _known(settings: TrainingSettings[Any], stem: Path) -> TrainingResult | None
     """Return the stored result of a complete training with these settings; None if there is none."""
     try:
         weights, card = load_weights(stem)
-        known = type(settings).of(card)
+        with user_code.named_by(f"{stem}.json"):
+            known = type(settings).of(card)
     except (RecordError, InvalidConfiguration, KeyError):
         return None
-    if known != settings or card["status"] != "complete":
+    if known != settings or card.get("status") != "complete":
         return None
     return TrainingResult(weights, card["validation"], card["history"], card["status"])
 

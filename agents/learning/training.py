@@ -6,6 +6,7 @@ seeds. A training returns the weights that did best on the validation episodes.
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from desim.agents.learning.learner import Algorithm, Learner, between
 from desim.agents.learning.policy import Policy, one_thread
 from desim.agents.learning.workers import WorkerCollector
 from desim.checks import check_float, check_int
-from desim.core import deferred_interrupts
+from desim.core import InterruptOverdue, SimulationInterrupted, deferred_interrupts
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 
 __all__ = ["Task", "Training", "TrainingConfig", "TrainingResult", "validation_seeds"]
@@ -316,23 +317,27 @@ class Training:
             Best weights so far, and the learning curve.
         """
         total = self.config.total_steps
-        status = "complete"
+        status, kept = "complete", None
         try:
             if not self.history:
                 self._validate(self.noted, report)
-            with deferred_interrupts() as interrupted:
-                while self.steps < total:
-                    self._iterate(report)
-                    if progress is not None:
-                        progress(self.steps)
+            try:
+                with deferred_interrupts(lambda frame: True) as interrupted:
+                    while self.steps < total and not interrupted:
+                        kept = self._state()
+                        self._iterate(report)
+                        if progress is not None:
+                            progress(self.steps)
+                    kept = self._state()
+                    if not interrupted and self.history[-1]["steps"] != self.steps:
+                        self._validate(self._summary(), report)
                     if interrupted:
                         status = "interrupted"
-                        break
-            if self.steps >= total and self.history[-1]["steps"] != self.steps:
-                self._validate(self._summary(), report)
-        finally:
+            except (InterruptOverdue, SimulationInterrupted):  # within an update, which is repeated later
+                status = "interrupted"
             if status == "interrupted":
-                self._store()
+                self._store(kept)
+        finally:
             if isinstance(self.collector, WorkerCollector):
                 self.collector.close()
             if self._writer is not None:
@@ -403,7 +408,7 @@ class Training:
         self.history.append(entry)
         self._log(entry)
         if self.history[1:]:
-            self._store()
+            self._store(self._state())
         if report is not None:
             report(entry)
 
@@ -419,19 +424,26 @@ class Training:
             for name, value in entry.get(group, {}).items():
                 self._writer.add_scalar(f"{group}/{name}", value, entry["steps"])
 
-    def _store(self) -> None:
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Return what a checkpoint holds, which later updates leave alone; None without a directory."""
         if self.directory is None:
-            return
+            return None
         weights = {f"best.{name}": tensor for name, tensor in self._weights.items()}
         weights |= {f"average.{name}": tensor for name, tensor in self._average.items()}
+        own = {name: tensor.detach().clone() for name, tensor in self.learner.tensors().items()}
         document = {
             "settings": self._settings,
-            "learner": self.learner.state(),
-            "collector": self.collector.state(),
-            "since": self._since,
+            "learner": copy.deepcopy(self.learner.state()),
+            "collector": copy.deepcopy(self.collector.state()),
+            "since": {name: list(values) for name, values in self._since.items()},
             **{name: getattr(self, name) for name in COUNTERS},
+            "history": list(self.history),
         }
-        save_checkpoint(self.directory, self.learner.tensors() | weights, document)
+        return own | weights, document
+
+    def _store(self, state: tuple[dict[str, Tensor], dict[str, Any]] | None) -> None:
+        if self.directory is not None and state is not None:
+            save_checkpoint(self.directory, *state)
 
     def _resume(self, directory: Path) -> None:
         found = load_checkpoint(directory)

@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ from desim.agents.learning.policy import Policy
 from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = ["WorkerCollector"]
+
+#: Seconds in which processes end by themselves.
+ENDING = 0.3
 
 
 class WorkerCollector:
@@ -137,9 +141,10 @@ class WorkerCollector:
         """End the processes."""
         for pipe in self._pipes:
             pipe.close()
+        end = time.monotonic() + ENDING
         for process in self._processes:
-            process.join(5)
-            if process.is_alive():
+            process.join(max(end - time.monotonic(), 0.0))
+            if process.is_alive():  # it still works for a training that was interrupted
                 process.kill()
 
 

@@ -45,7 +45,7 @@ class Run:
         desim run my_problem:make --set size=3 --agent my_agents:Mine
 
     `desim run PROBLEM --help` lists the options of a problem. Ctrl-C ends a run early; the records up to that point are
-    complete and are kept.
+    complete and are kept, for `desim validate` and `desim view`.
     """
 
     problem: ClassVar[str | None] = None
@@ -95,10 +95,16 @@ class Run:
         if remarks := getattr(agent, "remarks", None):
             print_note(f"desim: {remarks()}")
         repairs = instance.report.as_dict() if instance.report is not None else None
-        if result.info["status"] == "interrupted":
+        if self.out is not None:
+            data = {"data": instance.facts["citation"]} if "citation" in instance.facts else {}
+            keep(self.out, {"workload": instance.name, "agent": name} | data | asdict(options))
+        if result.info["status"] == "interrupted":  # batch systems soon kill what does not end
             where = f"complete records up to then are in {self.out}" if self.out else "no records were written"
             unit = instance.kind.time_unit
             print_note(f"desim: interrupted at {result.info['end_time']:.10g} {unit} of simulated time; {where}")
+            if self.as_json:
+                print_json({"run": result.info, "records": self.out, "seconds": seconds})
+            return 1
         if result.info["status"] == "stalled":
             print_note(f"desim: stalled: {result.info['stalled']}")
         metrics, (validation, words) = metrics_of(result, problem, options), checked(result, instance)
@@ -124,9 +130,6 @@ class Run:
             look: Any = {"style": self.style, "file_format": self.format}
             for path in draw_figures({name: result}, self.out / "figures", **look):
                 print_note(f"written: {path}")
-        if self.out is not None:
-            data = {"data": instance.facts["citation"]} if "citation" in instance.facts else {}
-            keep(self.out, {"workload": instance.name, "agent": name} | data | asdict(options))
         return 0 if validation["valid"] is not False and result.info["status"] == "complete" else 1
 
 

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.problem import kind_of
+from desim.files import read_fields
+from desim.problem import Better, kind_of
+from desim.records import is_plain_name
 from desim.result import Result
 from desim.sweep import Run
-from desim.sweep.comparison import Comparison, compare_runs
+from desim.sweep.comparison import Comparison, IntervalKind, compare_runs
 
 __all__ = ["load_shown"]
 
 COMPARISON = "comparison.json"
+
+
+class _Workload(TypedDict):
+    """Workload of a comparison."""
+
+    name: str
+    citation: NotRequired[str]
+
+
+class _Options(TypedDict):
+    """Options of a comparison that are used again."""
+
+    metric: NotRequired[str | None]
+    better: NotRequired[Better | None]
+
+
+class _Run(TypedDict):
+    """A run of a comparison."""
+
+    agent: str
+    seed: int
+    records: str | None
+    reused: bool
+    valid: bool | None
+    violations: list[Any]
+    metrics: dict[str, float | None]
+    window: NotRequired[list[float]]
+    workload: NotRequired[str]
+
+
+class _Comparison(TypedDict):
+    """What is read of the file of a comparison."""
+
+    workload: _Workload
+    options: _Options
+    baseline: str
+    interval: IntervalKind
+    command: NotRequired[str | None]
+    runs: list[_Run]
 
 
 def load_shown(directories: Sequence[Path]) -> dict[str, Result] | Comparison:
@@ -73,32 +113,36 @@ def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
 
 def _comparison(directory: Path) -> Comparison:
     """Return a comparison from its stored files."""
-    described = _read(directory / COMPARISON)
+    path = directory / COMPARISON
+    described = read_fields(path, _Comparison)
+    if not described["runs"]:
+        raise RecordError(f"{path}: runs: got none, expected at least one")
     runs = [
         Run(
             described["workload"]["name"],
             run["agent"],
             run["seed"],
-            run | {"validation": {"valid": run["valid"], "violations": run["violations"], "counts": {}}},
+            {**run, "validation": {"valid": run["valid"], "violations": run["violations"], "counts": {}}},
             _records(directory, run["records"]),
             run["reused"],
         )
         for run in described["runs"]
     ]
-    chosen = {name: described["options"].get(name) for name in ("metric", "better")}
-    same = {name: described.get(name) for name in ("interval", "workload", "options", "command")}
+    chosen: Any = {name: described["options"].get(name) for name in ("metric", "better")}
+    same: Any = {name: described.get(name) for name in ("interval", "workload", "options", "command")}
+    agents, names = {run.policy for run in runs}, runs[0].metrics.keys()
+    paired = {(run.policy, run.seed) for run in runs}
+    if described["baseline"] not in agents or len(paired) < len(agents) * len({run.seed for run in runs}):
+        raise RecordError(
+            f"{path}: runs: expected those of {described['baseline']!r}, and all agents on the same seeds"
+        )
+    if not names or any(run.metrics.keys() != names for run in runs):
+        raise RecordError(f"{path}: metrics: expected the same of all runs")
     return compare_runs(runs, described["baseline"], kind_of(runs[0].load()), **chosen, **same)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text())
-        found["runs"][0]["records"]
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise RecordError(f"{path} is not a readable comparison: {error}") from error
-    return found
 
 
 def _records(directory: Path, stored: str | None) -> Path | None:
     """Return the directory of a run's records, also after the comparison was moved; never outside its directory."""
+    if stored is not None and not is_plain_name(Path(stored).name):
+        raise RecordError(f"{directory / COMPARISON}: records: got {stored!r}, expected the directory of a run")
     return None if stored is None else directory / "runs" / Path(stored).name

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypedDict
 
 import numpy as np
 from numpy.random import Generator
@@ -27,8 +27,8 @@ from numpy.random import Generator
 from desim import plugins
 from desim.checks import check_float, check_int, did_you_mean
 from desim.core import Agent, Simulation, run_to_end, simulate
-from desim.exceptions import InvalidConfiguration
-from desim.files import write_atomically
+from desim.exceptions import InvalidConfiguration, RecordError
+from desim.files import read_fields, write_atomically
 from desim.problem import Problem, ProblemDescriptor, kinds, reference
 
 __all__ = ["AdversarialInstance", "Annealing", "Found", "Ratio", "instances_of", "search"]
@@ -222,6 +222,20 @@ class _State:
     worst_ratio: float = math.nan
 
 
+class _Stored(TypedDict):
+    """A state in a file."""
+
+    settings: dict[str, Any]
+    random: dict[str, Any]
+    evaluations: int
+    restart: int
+    step: int
+    current: dict[str, Any] | None
+    ratio: float
+    worst: dict[str, Any] | None
+    worst_ratio: float
+
+
 def search(
     kind: type[AdversarialInstance],
     ratio: Callable[[Any], float],
@@ -305,11 +319,9 @@ def _read(path: Path | None, settings: dict[str, Any]) -> _State | None:
     if path is None or not path.exists():
         return None
     try:
-        found = _State(**json.loads(path.read_text()))
-    except TypeError as error:
-        raise InvalidConfiguration(f"{path}: not the state of a search; delete it to begin again") from error
-    except (OSError, ValueError) as error:
-        raise InvalidConfiguration(f"{path} cannot be read ({error}); delete it to begin again") from error
+        found = _State(**read_fields(path, _Stored))
+    except (RecordError, TypeError) as error:  # TypeError: of entries that a state does not have
+        raise InvalidConfiguration(f"{error}; it is not the state of a search; delete it to begin again") from error
     if found.settings != settings:
         raise InvalidConfiguration(
             f"{path}: got the state of a search with {found.settings}, expected {settings}; delete it to begin again"

@@ -24,7 +24,7 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from desim.exceptions import RecordError
 from desim.files import (
@@ -33,10 +33,12 @@ from desim.files import (
     draft_of,
     is_alive,
     process_mark,
+    read_fields,
     remove_leftovers,
     write_durably,
 )
 from desim.notes import plain, print_note
+from desim.records import is_plain_name
 from desim.sweep.recording import change_of
 from desim.sweep.workers import Failed
 
@@ -44,6 +46,32 @@ __all__ = ["Entry", "StorageError", "Store", "StoredOutcome", "SweepStatus"]
 
 #: Directories of failed runs and of sweeps in a store.
 FAILURES, LEDGER = "failures", "sweeps"
+
+
+class _Outcome(TypedDict):
+    """An outcome in a file."""
+
+    outcome: dict[str, Any]
+    seconds: float | None
+    used: dict[str, Any]
+    digest: str
+
+
+class _Outcomes(TypedDict):
+    """File of a run."""
+
+    settings: Any
+    outcomes: list[_Outcome]
+
+
+class _LedgerEntry(TypedDict):
+    """Entry of a sweep."""
+
+    title: str
+    started: str
+    host: str
+    pid: int
+    runs: dict[str, int | None]
 
 
 class StoredOutcome(NamedTuple):
@@ -151,21 +179,17 @@ class Store:
                 return StoredOutcome(one["outcome"], one["seconds"], one["used"], _records(path, one["used"]))
         return None
 
-    def _outcomes(self, path: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _outcomes(self, path: Path, settings: Mapping[str, Any]) -> list[_Outcome]:
         """Return all outcomes in the file of a run, the latest first."""
         try:
-            document = json.loads(_content(path))
-            if json.loads(_text(settings)) != document["settings"]:
-                raise RecordError(f"{path} contains the outcome of another run")
-            found: list[dict[str, Any]] = document["outcomes"]
-            if any(one["digest"] != _digest({"outcome": one["outcome"], "used": one["used"]}) for one in found):
-                raise RecordError(f"{path} does not contain what was stored in it")
+            document = read_fields(path, _Outcomes)
         except FileNotFoundError:
             return []
-        except RecordError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RecordError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+        if json.loads(_text(settings)) != document["settings"]:
+            raise RecordError(f"{path} contains the outcome of another run")
+        found = document["outcomes"]
+        if any(one["digest"] != _digest({"outcome": one["outcome"], "used": one["used"]}) for one in found):
+            raise RecordError(f"{path} does not contain what was stored in it")
         return found
 
     def save(self, settings: Mapping[str, Any], found: StoredOutcome) -> StoredOutcome:
@@ -374,17 +398,14 @@ class Store:
                 if entry.is_ours():
                     entry.write(ended=_now())
 
-    def entries(self, *, tell: bool = False) -> Iterator[dict[str, Any]]:
+    def entries(self, *, tell: bool = False) -> Iterator[_LedgerEntry]:
         """Yield the entries of sweeps; with ``tell``, report unreadable files on standard error."""
         for path in sorted((self.directory / LEDGER).glob("*.json")):
             try:
-                entry = json.loads(path.read_text(encoding="utf-8"))
-                for name, kind in (("title", str), ("started", str), ("host", str), ("pid", int), ("runs", dict)):
-                    if not isinstance(entry[name], kind):
-                        raise TypeError(f"{name} is {entry[name]!r}")
-            except (OSError, ValueError, KeyError, TypeError) as error:
+                entry = read_fields(path, _LedgerEntry)
+            except (RecordError, FileNotFoundError) as error:
                 if tell:
-                    print_note(f"{path} cannot be read ({type(error).__name__}: {error}); it is ignored")
+                    print_note(f"{error}; it is ignored")
             else:
                 yield entry
 
@@ -409,7 +430,7 @@ class Store:
     def _time(self, name: str) -> int:
         """Return when a file was written, in nanoseconds; 0 if there is none."""
         try:
-            return (self.directory / name).stat().st_mtime_ns
+            return 0 if not is_plain_name(name) else (self.directory / name).stat().st_mtime_ns
         except OSError:
             return 0
 
@@ -481,16 +502,6 @@ def _names(directory: Path) -> set[str]:
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-
-
-def _content(path: Path) -> str:
-    """Return the text of a file, also of one that another machine replaces meanwhile on a network file system."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        if error.errno != errno.ESTALE:
-            raise
-        return path.read_text(encoding="utf-8")
 
 
 def _records(path: Path, used: Mapping[str, Any]) -> Path:

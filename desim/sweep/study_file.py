@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from desim.exceptions import InvalidConfiguration
-from desim.files import write_atomically
+from desim.files import read_plain, write_atomically
 from desim.scenario import system_of
 from desim.sweep.options import options_in, options_of
 
@@ -44,12 +44,14 @@ class StudyFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._text = path.read_text(encoding="utf-8")
+            self._text = read_plain(path).decode("utf-8")
             self._values = {name.replace("-", "_"): value for name, value in tomllib.loads(self._text).items()}
         except OSError as error:
             raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}") from error
         except ValueError as error:  # which names line and column
             raise InvalidConfiguration(f"{path} is no TOML file: {error}") from error
+        except RecursionError as error:
+            raise InvalidConfiguration(f"{path} is no TOML file: its values are nested too deeply") from error
         self.problem = self._values.pop("problem", None)
         if not isinstance(self.problem, str):
             raise InvalidConfiguration(f"{path}{self._line('problem')}: expected problem = a name such as 'batch'")

@@ -5,7 +5,6 @@ The jobs for a trace of capacities are those of the fluctuating workload; they a
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import Job
+from desim.reading import read_json, read_parquet
 from desim.workloads.azure.vm_2017 import read_vms
 from desim.workloads.deferrable import FLUCTUATING, Scenario, Settings, Sometimes, generate, named
 
@@ -108,7 +108,7 @@ def _spot(rng: np.random.Generator) -> Floats:
 
 @cache
 def _spot_series(file: str) -> Floats:
-    return np.array(json.loads((DATA / file).read_text())["data"][::SPOT_TICKS], dtype=np.float64)
+    return np.array(read_json(DATA / file)["data"][::SPOT_TICKS], dtype=np.float64)
 
 
 def _carbon(rng: np.random.Generator) -> Floats:
@@ -123,9 +123,7 @@ def _carbon(rng: np.random.Generator) -> Floats:
 
 @cache
 def _carbon_table() -> Floats:
-    import polars
-
-    table = polars.read_parquet(DATA / CARBON_FILE)
+    table, _ = read_parquet(DATA / CARBON_FILE)
     return np.array([part["carbon_intensity"].to_numpy() for part in table.partition_by("region", maintain_order=True)])
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 from command_line import Desim
 
@@ -101,6 +102,41 @@ def test_a_stored_description_is_not_trusted(
     outcome = desim("validate", tmp_path / "run")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert message in outcome.err
+
+
+def test_tables_of_custom_parts_are_still_in_the_directory(
+    desim: Desim, tmp_path: Path, stored: dict[str, bytes]
+) -> None:
+    """A result that lists parts may have tables of any name, but of none that leads out."""
+    place = tmp_path / "run"
+    for name, content in stored.items():
+        for copy in (place / name, tmp_path / "elsewhere" / name.replace("jobs/", "")):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+    document = json.loads((place / INFO_FILE).read_text()) | {"parts": ["mine"]}
+    (place / "link").symlink_to(tmp_path / "elsewhere")
+    for name in ("../elsewhere", str(tmp_path / "elsewhere"), "..", ".", "", "a\0b", "link"):
+        (place / INFO_FILE).write_text(json.dumps(document | {"tables": document["tables"] | {name: []}}))
+        for command in (("validate", place), ("recover", place), ("convert", place, tmp_path / "jobs.csv")):
+            outcome = desim(*command)
+            assert (outcome.status, outcome.err.count("\n")) == (2, 1), (name, command, outcome.err)
+            assert "name of a table: got" in outcome.err or "got a link" in outcome.err
+    assert (tmp_path / "elsewhere").exists()
+
+
+def test_a_table_that_unpacks_to_far_more_than_desim_writes_is_not_read(
+    desim: Desim, tmp_path: Path, stored: dict[str, bytes]
+) -> None:
+    for name, content in stored.items():
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).write_bytes(content)
+    part = max((tmp_path / "run" / "jobs").glob("*.parquet"))
+    row = pl.read_parquet(part)
+    row.sample(3_000_000, with_replacement=True).write_parquet(part)
+    for command in (("validate",), ("view",), ("plot",)):
+        outcome = desim(*command, tmp_path / "run")
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert "jobs: has 3,000,000 rows in" in outcome.err
 
 
 @pytest.mark.parametrize("command", ["validate", "plot", "view", "convert"])

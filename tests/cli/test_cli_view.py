@@ -120,4 +120,4 @@ def test_what_cannot_be_shown_is_said(desim: Desim, stored: Path, comparison: Pa
         assert outcome.status == 2
         assert message in outcome.err
     (comparison / "comparison.json").write_text("{}")
-    assert "is not a readable comparison" in desim("view", comparison).err
+    assert "comparison.json cannot be read: content: workload is missing" in desim("view", comparison).err

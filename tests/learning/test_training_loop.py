@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -343,6 +344,29 @@ def test_interrupted_trainings_end_like_others(case: str, every: bool, tmp_path:
     assert_same(final(training, result), expected)
     # Once more there is nothing left to do, and the same to be told.
     again = Training(TASK, make(), config, tmp_path)
+    assert_same(final(again, again.run()), expected)
+
+
+def test_an_update_that_takes_long_is_left_and_done_again(tmp_path: Path) -> None:
+    make, config = CASES["ppo"]
+    uninterrupted = Training(TASK, make(), config)
+    expected = final(uninterrupted, uninterrupted.run())
+    training = Training(TASK, make(), config, tmp_path)
+    update = training.learner.update
+
+    def long(experience: Experience, progress: float) -> Any:
+        found = update(experience, progress)  # of which nothing must remain
+        if training.updates == 1:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(60)
+        return found
+
+    training.learner.update = long
+    begin = time.monotonic()
+    assert training.run().status == "interrupted"
+    assert time.monotonic() - begin < 30
+    again = Training(TASK, make(), config, tmp_path)
+    assert again.updates == 1
     assert_same(final(again, again.run()), expected)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -12,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desim import InvalidConfiguration, Result, compare, simulate
+from desim import InvalidConfiguration, Result, compare, files, simulate
 from desim.agents.batch import EASYBackfilling, create
 from desim.agents.batch.priorities import FIXED_SCORES, PRIORITIES
 from desim.problems.batch import BatchCluster, Job, Size, Workload, cluster
 from desim.problems.deferrable import DeferrableCluster
+from desim.validation import validate
 
 pytest.importorskip("numba", reason="needs the extra search")
 
@@ -168,6 +170,28 @@ def test_comparisons_reuse_runs_of_either_engine(tmp_path: Path) -> None:
     assert first.result("easy-fcfs").info["engine"] == "compiled"
     second = compare("batch", ["fcfs", "easy"], engine="simpy", **options)
     assert all(one.reused for one in second.all_runs)
+
+
+def test_ctrl_c_while_records_are_written_leaves_whole_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is interrupted at its last part, as with SimPy's kernel, and its records are valid."""
+
+    def write(path: Path, content: Any) -> None:
+        if path.name == "part-000003.parquet":
+            raise KeyboardInterrupt
+        files.write_atomically(path, content)
+
+    jobs = [Job(number, float(number), 1, 3.0, 3.0) for number in range(10)]
+    problem, tables = BatchCluster(jobs, 2), BatchCluster.tables
+    small = {name: replace(table, chunk_rows=3) for name, table in problem.tables().items()}
+    monkeypatch.setattr(BatchCluster, "tables", lambda self: small)
+    monkeypatch.setattr("desim.records.write_atomically", write)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(problem, "easy", engine="compiled", out=tmp_path / "run")
+    monkeypatch.setattr(BatchCluster, "tables", tables)
+    result = Result.load(tmp_path / "run")
+    assert (result.info["status"], result.info["agent"], result.height("jobs")) == ("interrupted", "easy-fcfs", 9)
+    assert result.end_time == result.jobs["finish_time"].max()
+    assert validate(result).ok
 
 
 def test_nothing_loads_numba_before_it_compiles() -> None:

@@ -126,19 +126,19 @@ def test_records_appear_when_they_are_complete(tmp_path: Path) -> None:
 def test_a_network_file_system_may_lack_locks_and_keep_what_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store, real, stale = Store(tmp_path / "runs"), Path.read_text, [OSError(errno.ESTALE, "Stale file handle")]
+    store, real, stale = Store(tmp_path / "runs"), Path.read_bytes, [OSError(errno.ESTALE, "Stale file handle")]
 
     def unlocked(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    def read_text(path: Path, **more: Any) -> str:
+    def read_bytes(path: Path) -> bytes:
         if path.suffix == ".json" and stale:
             raise stale.pop()
-        return real(path, **more)
+        return real(path)
 
     monkeypatch.setattr(fcntl, "flock", unlocked)
     monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
-    monkeypatch.setattr(Path, "read_text", read_text)
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
     for text in ("first", "second"):
         with store.draft(KEY) as draft, locked(draft):
             (draft / "note").write_text(text)

@@ -130,7 +130,7 @@ def _alone(source: str, model: str, jobs: Any) -> dict[tuple[str, int], float]:
             speed = float(measured[_ALONE])
             if not (isinstance(kind, str) and isinstance(gpus, int) and 0 <= speed < math.inf):
                 raise ValueError
-        except (ValueError, TypeError, KeyError, SyntaxError) as error:
+        except (ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError) as error:
             raise WorkloadError(
                 f"{source}: {model}: {name}: expected a pair of kind of job and number of GPUs, with its speed alone"
             ) from error

@@ -27,11 +27,15 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from desim.problems.batch.cluster import BatchCluster
+    from desim.problems.batch.compiled.records import Outcome
 
 __all__ = ["CompiledRule", "obstacle"]
 
 UNFIT = {"sizes": "moldable jobs", "request": "jobs that request nodes", "after": "jobs that depend on others"}
 """Columns of workloads that the engine cannot simulate, and what they mean."""
+
+EVENTS = 1_024
+"""Number of events that are simulated at a time."""
 
 
 class CompiledRule(NamedTuple):
@@ -88,7 +92,7 @@ def obstacle(cluster: BatchCluster, agent: Any) -> str:
     names = [name for name, is_found in found.items() if is_found]
     names += [f"part {part.name!r} of the cluster" for part in cluster.parts]
     if isinstance(cluster.jobs, Workload):
-        names += [meaning for name, meaning in UNFIT.items() if name in cluster.jobs.columns]
+        names += _unfit(cluster.jobs)
     return next(iter(names), "")
 
 
@@ -172,7 +176,7 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
     """Simulate a run that has no obstacle in its configuration."""
     workload = _workload(cluster)
     from desim.problems.batch.compiled import kernel as k
-    from desim.problems.batch.compiled.records import Outcome
+    from desim.problems.batch.compiled import records as r
 
     rule, count = agent.compiled_rule(), len(workload)
     predictor: Any = as_predictor(cluster.predictor)
@@ -213,34 +217,34 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
     f[k.PERIOD] = 0.0 if isinstance(cluster.cycle, str) else cluster.cycle
     f[k.UNTIL] = until
     heap, profile = 4 * count + 80, 2 * count + 64
-    k.run(
-        *(w, f, jobs, rows, np.empty((4, heap)), np.empty((8, heap), np.int64), np.zeros(4, np.int64)),
-        *(np.empty(profile), np.empty(profile, np.int64)),
-    )
+    state = (w, f, jobs, rows, np.empty((4, heap)), np.empty((8, heap), np.int64), np.zeros(4, np.int64))
+    memory = (np.empty(profile), np.empty(profile, np.int64))
+    while not k.run(*state, *memory, EVENTS):  # between two calls, Python hears signals
+        pass
     if w[k.IS_FULL] or (until == math.inf and (rows[k.STATUS] <= 0).any()):
         raise _Unfit("a run that stalls")
-    outcome = Outcome(workload, cluster.num_cores, w, jobs, rows)
     is_cut = w[k.NUM_ENDED] + (rows[k.STATUS] == k.REJECTED).sum() < count
     end: float = until if is_cut else float(f[k.NOW])
-    info = cluster.describe() | {"seed": seed}
-    records = Records(tables := cluster.tables(), out, info)
+    outcome = r.Outcome(workload, cluster.num_cores, end if count else 0, w, jobs, rows)
+    return _recorded(cluster, outcome, cluster.describe() | {"seed": seed, "agent": agent.name}, until, out)
+
+
+def _recorded(
+    cluster: BatchCluster, outcome: Outcome, info: dict[str, Any], until: float, out: str | PathLike[str] | None
+) -> Result:
+    """Return the result of a run, whose records are written to a directory or made when they are read."""
+    further = {"until": None if until == math.inf else until, "engine": "compiled"}
+    records = Records(tables := cluster.tables(), out, info | further)
     if out is not None:
-        records.tables["jobs"].extend(
-            lambda begin, end: outcome.frame(tables["jobs"], outcome.recorded[begin:end]), len(outcome.recorded)
-        )
-    info = info | {
-        "agent": agent.name,
-        "status": "complete",
-        "end_time": end if count else 0,
-        "until": None if until == math.inf else until,
-        "engine": "compiled",
-    }
+        rows = outcome.recorded
+        records.extend("jobs", lambda begin, end: outcome.frame(tables["jobs"], rows[begin:end]), outcome.times)
+    info |= {"status": "complete", "end_time": outcome.end} | further
     found = records.close(info)
     return Result(found if out is not None else found | {"jobs": outcome.lazy(tables["jobs"])}, info, cluster.kind)
 
 
 def _workload(cluster: BatchCluster) -> Workload:
-    """Return the jobs of a cluster as columns."""
+    """Return the jobs of a cluster as columns; :func:`obstacle` has looked at those that are columns already."""
     jobs = cluster.jobs
     if not isinstance(jobs, Workload):
         if any(type(job) is not Job for job in jobs):
@@ -254,9 +258,14 @@ def _workload(cluster: BatchCluster) -> Workload:
             jobs = Workload.of(jobs)
         except (WorkloadError, InvalidConfiguration) as error:
             raise _Unfit(f"these jobs: {error}") from error
-    if unfit := [meaning for name, meaning in UNFIT.items() if name in jobs.columns]:
-        raise _Unfit(unfit[0])
+        if unfit := _unfit(jobs):
+            raise _Unfit(unfit[0])
     return jobs
+
+
+def _unfit(workload: Workload) -> list[str]:
+    """Return what in a workload the engine cannot simulate."""
+    return [meaning for name, meaning in UNFIT.items() if name in workload.columns]
 
 
 _FLOATS, _INTEGERS = {int, float, np.float64}, {int, np.int64}

@@ -50,11 +50,13 @@ REQUESTED, USER_AVERAGE, ORACLE = constants(3)  # predictors
 KIND, CYCLE, PREDICTOR, LAST, CORES_IN_ALL, HAS_SECOND, IS_FIXED, FIRST_EXPECTED, SECOND_EXPECTED = constants(9)
 FREE, AWAITED, HEARS, CYCLING, PENDING, PLANNED, SEQUENCE, NUM_RUNNING, NUM_STARTED, NUM_ENDED = constants(9, 19)
 HEAD, TAIL, NUM_INBOX, NUM_TAKEN, NUM_RECORDED, NUM_CHOSEN, NEWEST = constants(19, 26)
-PROFILED, POINTS, NUM_RESERVED, CHANGED, SETTLED, NUM_SLOTS, IS_FULL = constants(26, 33)
-NUM_WHOLE = 33
+PROFILED, POINTS, NUM_RESERVED, CHANGED, SETTLED, NUM_SLOTS, IS_FULL, HAS_BEGUN, ARRIVED, ARRIVAL_NUMBER = constants(
+    26, 36
+)
+NUM_WHOLE = 36
 # times
-NOW, PERIOD, PLANNED_TIME, UNTIL, FREED_UNTIL, FREED_NEXT = constants(6)
-NUM_TIMES = 6
+NOW, PERIOD, PLANNED_TIME, UNTIL, FREED_UNTIL, FREED_NEXT, ARRIVAL = constants(7)
+NUM_TIMES = 7
 # numbers per job
 SUBMISSION, REQUESTED_TIME, RUN_TIME, DURATION, PREDICTED, SCORE, SCORE_2, START, EXPECTED_END, RUNNING_ENDS = (
     np.arange(10)
@@ -1006,6 +1008,19 @@ def wake_at(w: Integers, f: Floats, times: Floats, keys: Integers, sizes: Intege
     w[SEQUENCE] += 1
 
 
+@compiled
+def arrive(w: Integers, f: Floats, jobs: Floats, rows: Integers, time: float) -> None:
+    """Take the jobs that are submitted by now, and plan the next arrival."""
+    count = jobs.shape[1]
+    while w[ARRIVED] < count and jobs[SUBMISSION, w[ARRIVED]] <= time:
+        take(w, f, jobs, rows, w[ARRIVED])
+        w[ARRIVED] += 1
+    if w[ARRIVED] < count:
+        f[ARRIVAL] = scheduled(time, jobs[SUBMISSION, w[ARRIVED]])
+        w[ARRIVAL_NUMBER] = w[SEQUENCE]
+        w[SEQUENCE] += 1
+
+
 @entry
 def run(
     w: Integers,
@@ -1017,7 +1032,8 @@ def run(
     sizes: Integers,
     points: Floats,
     levels: Integers,
-) -> None:
+    num_events: int,
+) -> bool:
     """Simulate a run until all jobs have ended, nothing more can happen, or the time ``f[UNTIL]`` comes.
 
     Parameters
@@ -1030,17 +1046,22 @@ def run(
         Memory for heaps, and their sizes.
     points, levels : array
         Memory for a profile of free cores.
+    num_events : int
+        Largest number of events and decisions to simulate; another call continues.
+
+    Returns
+    -------
+    bool
+        Whether the run has ended.
     """
     count = jobs.shape[1]
-    taken, arrival, arrival_number = 0, 0.0, 0
-    while taken < count and jobs[SUBMISSION, taken] <= f[NOW]:
-        take(w, f, jobs, rows, taken)
-        taken += 1
-    if taken < count:
-        arrival = scheduled(f[NOW], jobs[SUBMISSION, taken])
-        arrival_number = w[SEQUENCE]
-        w[SEQUENCE] += 1
+    if not w[HAS_BEGUN]:
+        w[HAS_BEGUN] = 1
+        arrive(w, f, jobs, rows, f[NOW])
     while w[NUM_RECORDED] < count:
+        if num_events == 0:
+            return False
+        num_events -= 1
         # the next event: ends and expiries come before arrivals and wake-ups, and these before planned cycles
         heap = ENDS
         if sizes[EXPIRIES] and (
@@ -1050,11 +1071,11 @@ def run(
         ):
             heap = EXPIRIES
         time = times[heap, 0] if sizes[heap] else NEVER
-        if taken < count and arrival < time:
-            heap, time = ARRIVALS, arrival
+        if w[ARRIVED] < count and f[ARRIVAL] < time:
+            heap, time = ARRIVALS, f[ARRIVAL]
         if sizes[WAKES] and (
             times[WAKES, 0] < time
-            or (heap == ARRIVALS and times[WAKES, 0] == time and keys[2 * WAKES, 0] < arrival_number)
+            or (heap == ARRIVALS and times[WAKES, 0] == time and keys[2 * WAKES, 0] < w[ARRIVAL_NUMBER])
         ):
             heap, time = WAKES, times[WAKES, 0]
         if w[PLANNED] and f[PLANNED_TIME] < time:
@@ -1076,20 +1097,15 @@ def run(
             w[PLANNED] = 0
             open_cycle(w, f)
         else:
-            while taken < count and jobs[SUBMISSION, taken] <= time:
-                take(w, f, jobs, rows, taken)
-                taken += 1
-            if taken < count:
-                arrival = scheduled(time, jobs[SUBMISSION, taken])
-                arrival_number = w[SEQUENCE]
-                w[SEQUENCE] += 1
+            arrive(w, f, jobs, rows, time)
     for number in range(w[NUM_STARTED]):  # jobs that are left, in the order of the cluster's records
         row = rows[STARTED, number]
         if rows[IS_RUNNING, row]:
             leave_behind(w, rows, row, RUNNING_STILL)
-    for row in range(taken):
+    for row in range(w[ARRIVED]):
         if not rows[IS_RUNNING, row] and rows[STATUS, row] == 0:
             leave_behind(w, rows, row, QUEUED)
+    return True
 
 
 @compiled

@@ -35,12 +35,15 @@ class Outcome:
         Jobs by row.
     num_cores : int
         Number of cores of the cluster.
+    end : float
+        End of the run in seconds.
     w, jobs, rows : array
         State of the kernel at the end of the run.
     """
 
     workload: Workload
     num_cores: int
+    end: float
     w: NDArray[np.int64]
     jobs: NDArray[np.float64]
     rows: NDArray[np.int64]
@@ -50,6 +53,14 @@ class Outcome:
         """Rows in the order in which their jobs were recorded."""
         rows: NDArray[np.int64] = self.rows[k.RECORDED, : self.w[k.NUM_RECORDED]]
         return rows
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """When each job was recorded, in this order."""
+        rows = self.recorded
+        status, ends = self.rows[k.STATUS, rows], self.jobs[k.START, rows] + self.jobs[k.DURATION, rows]
+        known = np.where(status == k.REJECTED, self.jobs[k.SUBMISSION, rows], self.end)
+        return np.maximum.accumulate(np.where(status <= k.KILLED, ends, known))
 
     @cached_property
     def in_order(self) -> NDArray[np.int64]:

@@ -136,7 +136,7 @@ class CountPlan:
         rows, widths = queue.row[positions].tolist(), queue.requested_cores[positions].tolist()
         ends = (self.now + queue.expected_time[positions]).tolist()
         for position, row, width, end in zip(positions.tolist(), rows, widths, ends, strict=True):
-            if width <= free and (width <= spare or end <= shadow):  # as in _allows() and _take(), without a call per job
+            if width <= free and (width <= spare or end <= shadow):  # _allows() and _take() without calls
                 free -= width
                 if end > shadow:
                     spare -= width
