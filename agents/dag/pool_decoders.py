@@ -6,8 +6,10 @@ end, with all edges reversed and each node on its pool; nodes then start in the 
 backward starts. Forward and backward passes in turn are known as justification: V. Valls, F. Ballestin and
 S. Quintanilla, "Justification and RCPSP: a technique that pays", European Journal of Operational Research 165(2), 2005.
 
-Amounts are whole numbers, or floats with the test ``used + demand <= 1``, in the arithmetic of a published study. Times
-are summed as in the simulator, so they are equal to the last bit. This module imports numba; see
+A node fits if ``used + demand <= limit``. Amounts are floats that hold whole numbers, or shares of the capacity in the
+arithmetic of a published study. Times are summed as in the simulator, so they are equal to the last bit. Waiting nodes
+are the leaves of a binary tree by rank, whose inner vertices hold the least demands below them, so that the next node
+that fits is found without a look at those that do not. This module imports numba; see
 :func:`desim.agents.search.decoders`.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,12 +41,10 @@ class Network(NamedTuple):
     ----------
     run_times : array of float, shape (n, k)
         Run time of each node on each pool, infinite where it may not run, in seconds.
-    demands : array of int, shape (n, k, r)
+    demands : array of float, shape (n, k, r)
         Amounts that each node takes of each pool.
-    shares : array of float, shape (n, k, r)
-        The same as shares of the capacity.
-    free : array of int, shape (k, r)
-        Amounts that are free at the beginning.
+    limits, used : array of float, shape (k, r)
+        Amounts of each pool, and those that are used at the beginning.
     release_times, release_pools, release_units
         When running copies end, on which pool, and the amounts that they give back, in order of time.
     first, child, lag : array
@@ -60,17 +61,17 @@ class Network(NamedTuple):
         Weight of a second of each job's end, beside the weight of the makespan.
     now, makespan_weight : float
         Time at the beginning, and weight of the makespan.
-    moves, by_shares : bool
-        Whether data take time, and whether demands are added as shares.
+    moves : bool
+        Whether data take time.
     """
 
     run_times: Floats
-    demands: NDArray[np.int64]
-    shares: Floats
-    free: NDArray[np.int64]
+    demands: Floats
+    limits: Floats
+    used: Floats
     release_times: Floats
     release_pools: IntArray
-    release_units: NDArray[np.int64]
+    release_units: Floats
     first: IntArray
     child: IntArray
     lag: Floats
@@ -83,7 +84,6 @@ class Network(NamedTuple):
     now: float
     makespan_weight: float
     moves: bool
-    by_shares: bool
 
 
 class PoolSearch(NamedTuple):
@@ -132,12 +132,17 @@ class Pass(NamedTuple):
         Number of parents of each node that have not ended.
     ready : array of float, shape (n, k)
         When the data of each node are on each pool, as far as its parents have ended.
-    waiting, running : array of int, shape (n,)
-        Nodes whose parents have ended, by rank; and nodes that run, the last end first.
-    free, used : array of int and float, shape (k, r)
-        Free amounts, and used shares, of each pool.
+    order, coming, running : array of int, shape (n,)
+        Nodes by rank; nodes that have waited for data, whose parents have ended; and nodes that run, the last end
+        first.
+    used : array of float, shape (k, r)
+        Used amounts of each pool.
+    tree : array of float, shape (2 m, k, r)
+        Demands of the waiting nodes, infinite for others: that of rank i at ``m + i``, and the least of two children,
+        ``2 j`` and ``2 j + 1``, at ``j``.
     counts : array of int, shape (4,)
-        Numbers of waiting nodes, of running nodes, of copies that have given back their amounts, and of nodes left.
+        Numbers of nodes that have waited for data, of running nodes, of copies that have given back their amounts, and
+        of nodes left.
     """
 
     own: IntArray
@@ -147,10 +152,11 @@ class Pass(NamedTuple):
     pools: IntArray
     missing: IntArray
     ready: Floats
-    waiting: IntArray
+    order: IntArray
+    coming: IntArray
     running: IntArray
-    free: NDArray[np.int64]
     used: Floats
+    tree: Floats
     counts: IntArray
 
 
@@ -158,31 +164,80 @@ def _small(function: Function) -> Function:
     return compiled(function, allocates=False)
 
 
-@_small
+def _inlined(function: Function) -> Function:
+    """Return a function that numba inlines into its callers, because passing many arrays takes longer than its work."""
+    inlined: Any = numba.njit(inline="always")(function)
+    return inlined  # type: ignore[no-any-return]
+
+
+@_inlined
 def _pool_for(net: Network, now: Pass, node: int, time: float) -> int:
     """Return the pool where a node fits now and finishes first; NONE if there is none."""
     best, first = NONE, np.inf
-    for pool in range(len(now.free)):
-        finish = time + net.run_times[node, pool]
-        if finish < first and (now.own[node] in (NONE, pool)) and now.ready[node, pool] <= time:
-            fits = True
-            for kind in range(now.free.shape[1]):
-                if net.by_shares:
-                    fits &= now.used[pool, kind] + net.shares[node, pool, kind] <= 1.0
-                else:
-                    fits &= net.demands[node, pool, kind] <= now.free[pool, kind]
-            if fits:
+    for pool in range(net.limits.shape[0]):
+        fits = now.own[node] == NONE or now.own[node] == pool
+        for kind in range(net.limits.shape[1]):
+            fits &= now.used[pool, kind] + net.demands[node, pool, kind] <= net.limits[pool, kind]
+        if fits and now.ready[node, pool] <= time:
+            finish = time + net.run_times[node, pool]
+            if finish < first:
                 best, first = pool, finish
     return best
 
 
 @_small
+def _next_fit(tree: Floats, used: Floats, limits: Floats, rank: int) -> int:
+    """Return the first rank from a given one on whose node waits and may fit on some pool; NONE if there is none."""
+    first_leaf = len(tree) // 2
+    vertex = rank + first_leaf if rank else 1
+    while vertex and rank < first_leaf:
+        found = False
+        for pool in range(len(limits)):
+            fits = True
+            for kind in range(limits.shape[1]):
+                fits &= used[pool, kind] + tree[vertex, pool, kind] <= limits[pool, kind]
+            found |= fits
+        if found and vertex >= first_leaf:
+            return vertex - first_leaf
+        if found:
+            vertex *= 2
+        else:
+            while vertex & 1:  # what follows a right child follows its parent
+                vertex >>= 1
+            vertex += vertex > 0
+    return NONE
+
+
+@_small
+def _update(tree: Floats, vertex: int) -> None:
+    """Compute the least demands of all ancestors of a leaf, as far as they change."""
+    changed = True
+    while vertex > 1 and changed:
+        vertex >>= 1
+        changed = False
+        for pool in range(tree.shape[1]):
+            for kind in range(tree.shape[2]):
+                least = min(tree[2 * vertex, pool, kind], tree[2 * vertex + 1, pool, kind])
+                changed |= least != tree[vertex, pool, kind]
+                tree[vertex, pool, kind] = least
+
+
+@_inlined
+def _set_leaf(net: Network, now: Pass, node: int, waits: bool) -> None:
+    """Enter a node into the waiting nodes, or remove it."""
+    leaf = len(now.tree) // 2 + now.ranks[node]
+    for pool in range(net.limits.shape[0]):
+        for kind in range(net.limits.shape[1]):
+            now.tree[leaf, pool, kind] = net.demands[node, pool, kind] if waits else np.inf
+    _update(now.tree, leaf)
+
+
+@_inlined
 def _begin(net: Network, now: Pass, node: int, time: float) -> None:
     """Start a node on its pool."""
     pool = now.pools[node]
-    for kind in range(now.free.shape[1]):
-        now.free[pool, kind] -= net.demands[node, pool, kind]
-        now.used[pool, kind] += net.shares[node, pool, kind]
+    for kind in range(net.limits.shape[1]):
+        now.used[pool, kind] += net.demands[node, pool, kind]
     now.starts[node], now.ends[node] = time, time + net.run_times[node, pool]
     at = now.counts[1]
     while at > 0 and now.ends[now.running[at - 1]] <= now.ends[node]:  # equal ends: first in, first out
@@ -193,61 +248,68 @@ def _begin(net: Network, now: Pass, node: int, time: float) -> None:
     now.counts[3] -= 1
 
 
-@_small
-def _start_waiting(net: Network, now: Pass, time: float) -> float:
-    """Start the nodes that can start, in the order of their ranks; return when data next arrive, infinite if never."""
-    kept, soonest = 0, np.inf
-    for place in range(now.counts[0]):
-        node = now.waiting[place]
+@_inlined
+def _start_waiting(net: Network, now: Pass, time: float) -> None:
+    """Start the nodes that can start, in the order of their ranks."""
+    rank = _next_fit(now.tree, now.used, net.limits, 0)
+    while rank != NONE:
+        node = now.order[rank]
         pool = _pool_for(net, now, node, time)
         if pool != NONE:
             now.pools[node] = pool
+            _set_leaf(net, now, node, False)
             _begin(net, now, node, time)
-            continue
-        now.waiting[kept] = node
-        kept += 1
-        if net.moves:
-            for other in range(len(now.free)):
-                if now.ready[node, other] > time:
-                    soonest = min(soonest, now.ready[node, other])
+        rank = _next_fit(now.tree, now.used, net.limits, rank + 1)
+
+
+@_inlined
+def _next_arrival(net: Network, now: Pass, time: float) -> float:
+    """Return when data of a waiting node next arrive on a pool, infinite if never."""
+    kept, soonest = 0, np.inf
+    for place in range(now.counts[0]):
+        node, comes = now.coming[place], False
+        for pool in range(net.limits.shape[0]):
+            if now.ready[node, pool] > time:
+                comes = True
+                soonest = min(soonest, now.ready[node, pool])
+        if comes and now.ends[node] == 0.0:
+            now.coming[kept] = node
+            kept += 1
     now.counts[0] = kept
     return soonest
 
 
-@_small
-def _wait(now: Pass, node: int) -> None:
-    """Insert a node whose parents have ended into the waiting nodes."""
-    at = now.counts[0]
-    while at > 0 and now.ranks[now.waiting[at - 1]] > now.ranks[node]:
-        now.waiting[at] = now.waiting[at - 1]
-        at -= 1
-    now.waiting[at] = node
-    now.counts[0] += 1
+@_inlined
+def _wait(net: Network, now: Pass, node: int) -> None:
+    """Enter a node whose parents have ended into the waiting nodes."""
+    _set_leaf(net, now, node, True)
+    if net.moves:
+        now.coming[now.counts[0]] = node
+        now.counts[0] += 1
 
 
-@_small
+@_inlined
 def _end_last(net: Network, now: Pass) -> None:
     """End the running node that is the first to end."""
     now.counts[1] -= 1
     node = now.running[now.counts[1]]
     pool = now.pools[node]
-    for kind in range(now.free.shape[1]):
-        now.free[pool, kind] += net.demands[node, pool, kind]
-        now.used[pool, kind] -= net.shares[node, pool, kind]
+    for kind in range(net.limits.shape[1]):
+        now.used[pool, kind] -= net.demands[node, pool, kind]
     for edge in range(net.first[node], net.first[node + 1]):
         child = net.child[edge]
         if net.moves:
-            for other in range(len(now.free)):
+            for other in range(net.limits.shape[0]):
                 arrival = now.ends[node]
                 if other != pool:
                     arrival += net.lag[edge] * net.seconds[pool, other] + net.latencies[pool, other]
                 now.ready[child, other] = max(now.ready[child, other], arrival)
         now.missing[child] -= 1
         if not now.missing[child]:
-            _wait(now, child)
+            _wait(net, now, child)
 
 
-@_small
+@_inlined
 def _next_time(net: Network, now: Pass, arrival: float) -> float:
     """Return when the next node or copy ends or data arrive."""
     soonest = arrival
@@ -258,15 +320,30 @@ def _next_time(net: Network, now: Pass, arrival: float) -> float:
     return soonest
 
 
-@_small
+@_inlined
 def _advance(net: Network, now: Pass, time: float) -> None:
     """Release what nodes that end by a time hold."""
     while now.counts[2] < len(net.release_times) and net.release_times[now.counts[2]] <= time:
-        for kind in range(now.free.shape[1]):
-            now.free[net.release_pools[now.counts[2]], kind] += net.release_units[now.counts[2], kind]
+        for kind in range(net.limits.shape[1]):
+            now.used[net.release_pools[now.counts[2]], kind] -= net.release_units[now.counts[2], kind]
         now.counts[2] += 1
     while now.counts[1] and now.ends[now.running[now.counts[1] - 1]] <= time:
         _end_last(net, now)
+
+
+@_small
+def _go_through(net: Network, now: Pass) -> None:
+    """Go through time until all nodes have started, or no more can."""
+    for node in now.order:
+        if not now.missing[node]:
+            _wait(net, now, node)
+    time = net.now
+    while time < np.inf:
+        _start_waiting(net, now, time)
+        if not now.counts[3]:
+            break
+        time = max(time, _next_time(net, now, _next_arrival(net, now, time)))
+        _advance(net, now, time)
 
 
 @compiled
@@ -289,6 +366,9 @@ def generate(net: Network, keys: Floats, own: IntArray) -> tuple[float, Floats, 
     """
     number = len(keys)
     ranks, order = ranks_of(keys)
+    first_leaf = 1
+    while first_leaf < number:
+        first_leaf *= 2
     now = Pass(
         own,
         ranks,
@@ -297,25 +377,15 @@ def generate(net: Network, keys: Floats, own: IntArray) -> tuple[float, Floats, 
         np.zeros(number, np.int64),
         net.parents.copy(),
         net.ready.copy(),
+        order,
         np.empty(number, np.int64),
         np.empty(number, np.int64),
-        net.free.copy(),
-        np.zeros(net.free.shape),
+        net.used.copy(),
+        np.full((2 * first_leaf, *net.used.shape), np.inf),
         np.array([0, 0, 0, number]),
     )
-    for place in range(number):
-        if not now.missing[order[place]]:
-            _wait(now, order[place])
-    time = net.now
-    while True:
-        arrival = _start_waiting(net, now, time)
-        if not now.counts[3]:
-            return now.ends.max(), now.starts, now.pools
-        soonest = _next_time(net, now, arrival)
-        if soonest == np.inf:
-            return np.inf, now.starts, now.pools
-        time = max(time, soonest)
-        _advance(net, now, time)
+    _go_through(net, now)
+    return np.inf if now.counts[3] else now.ends.max(), now.starts, now.pools
 
 
 @compiled

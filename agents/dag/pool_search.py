@@ -96,43 +96,52 @@ class PoolState(NamedTuple):
             for executor, queue in observation.executor_queues.items()
             for copy in [*queue.copies(), *queue.waiting]
         )
+        pools = np.array([executor for _, executor, *_ in copies], dtype=np.int64)
+        units = np.array([units for *_, units in copies], dtype=np.int64).reshape(-1, capacity.shape[1])
+        # Divided by what divides all amounts of a resource, whole numbers are exact as floats.
+        scale = np.maximum(capacity, 1) if by_shares else _divisors(capacity, demands, units)
         moves = bool((executors.seconds_per_unit > 0).any() and edges) or bool(
             executors.latencies.any() or (ready > observation.time).any()
         )
         common = {
             "run_times": run_times,
-            "demands": demands,
-            "shares": demands / np.maximum(capacity, 1),
+            "demands": demands / scale,
+            "limits": np.ones(capacity.shape) if by_shares else capacity / scale,
             "seconds": np.array(executors.seconds_per_unit),  # writable, as the reversed ones
             "latencies": np.array(executors.latencies),
             "job": np.array([numbers[state] for state, _ in owners]),
             "weights": np.array(list(weights.values())),
             "makespan_weight": makespan_weight,
             "moves": moves,
-            "by_shares": by_shares,
         }
         network = decoders(PASSES).Network
         net = network(
-            free=observation.free_units.copy(),
+            used=(capacity - observation.free_units) / scale,
             release_times=np.array([finish for finish, *_ in copies], dtype=np.float64),
-            release_pools=np.array([executor for _, executor, *_ in copies], dtype=np.int64),
-            release_units=np.array([units for *_, units in copies], dtype=np.int64).reshape(-1, capacity.shape[1]),
+            release_pools=pools,
+            release_units=units / scale[pools],
             ready=ready,
             now=float(observation.time),
             **_grouped(edges, len(owners)),
             **common,
         )
         back = network(
-            free=capacity.copy(),
+            used=np.zeros(capacity.shape),
             release_times=np.empty(0),
             release_pools=np.empty(0, dtype=np.int64),
-            release_units=np.empty((0, capacity.shape[1]), dtype=np.int64),
+            release_units=np.empty((0, capacity.shape[1])),
             ready=np.zeros(ready.shape),
             now=0.0,
             **_grouped([(child, parent, size) for parent, child, size in edges], len(owners)),
             **{**common, "seconds": executors.seconds_per_unit.T.copy(), "latencies": executors.latencies.T.copy()},
         )
         return cls(net, back, owners)
+
+
+def _divisors(capacity: IntArray, *others: IntArray) -> IntArray:
+    """Return the greatest common divisor of all amounts of each resource, 1 if they are zero, in a row per pool."""
+    rows = np.concatenate([amounts.reshape(-1, capacity.shape[1]) for amounts in (capacity, *others)])
+    return np.broadcast_to(np.maximum(np.gcd.reduce(rows), 1), capacity.shape)
 
 
 def _units(units: list[int] | None, capacity: IntArray) -> list[int]:

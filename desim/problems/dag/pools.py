@@ -39,14 +39,17 @@ class PoolQueue(ExecutorQueue):
         As given.
     started : list of Copy
         Copies that run now, in order of start.
+    free : list of int
+        Amounts that the copies that run now leave free.
     """
 
-    __slots__ = ("capacity", "started", "tail")
+    __slots__ = ("capacity", "free", "started", "tail")
 
     def __init__(self, capacity: list[int]) -> None:
         super().__init__()
         self.capacity = capacity
         self.started: list[Copy] = []
+        self.free = list(capacity)
         self.tail = Tail(capacity)
 
     def demand(self, copy: Copy) -> list[int]:
@@ -56,10 +59,17 @@ class PoolQueue(ExecutorQueue):
 
     def fits(self, copy: Copy) -> bool:
         """Return whether the amounts that a copy demands are free beside the copies that run."""
-        left = self.capacity
-        for other in self.started:
-            left = [amount - taken for amount, taken in zip(left, self.demand(other), strict=True)]
-        return all(amount <= free for amount, free in zip(self.demand(copy), left, strict=True))
+        return all(amount <= free for amount, free in zip(self.demand(copy), self.free, strict=True))
+
+    def begin(self, copy: Copy) -> None:
+        """Add a copy to those that run."""
+        self.started.append(copy)
+        self.free = [free - amount for free, amount in zip(self.free, self.demand(copy), strict=True)]
+
+    def end(self, copy: Copy) -> None:
+        """Remove a copy from those that run."""
+        self.started.remove(copy)
+        self.free = [free + amount for free, amount in zip(self.free, self.demand(copy), strict=True)]
 
     def copies(self) -> list[Copy]:
         """Return the copies that run now."""
@@ -155,7 +165,7 @@ class PoolPlan(Plan):
         """Start the first waiting copy of a pool at a given time."""
         table = self._pools[copy.executor]
         del table.waiting[0]
-        table.started.append(copy)
+        table.begin(copy)
         if start != copy.start:
             self.move(copy, start)
             self.mark(copy.executor)
@@ -168,7 +178,7 @@ class PoolPlan(Plan):
     def end(self, copy: Copy) -> None:
         """End a running copy at its finish."""
         table = self._pools[copy.executor]
-        table.started.remove(copy)
+        table.end(copy)
         table.free_since = copy.finish
         self.free[copy.executor] += table.demand(copy)
         self._note_last(table)
@@ -184,6 +194,7 @@ class PoolPlan(Plan):
         """Mark a pool as down from now on, and return the copies that ran on it."""
         table = self._pools[executor]
         ran, table.started, table.running = table.started, [], None
+        table.free = list(table.capacity)
         for copy in ran:
             self.free[executor] += table.demand(copy)
         self.available[executor] = np.inf
