@@ -12,9 +12,9 @@ from typing import Any
 from desim.checks import check_choice, short_repr
 from desim.core import ENGINES, Agent, Engine
 from desim.exceptions import ComparisonWarning, InvalidConfiguration
-from desim.plotting.axes import Style
+from desim.plotting.axes import FigureFormat, Style
 from desim.plotting.comparison_page import write_comparison
-from desim.plotting.files import FigureFormat, draw_figures
+from desim.plotting.files import draw_figures
 from desim.problem import Better, Metric, Problem
 from desim.scenario import CustomOptions, system_of
 from desim.sweep.comparison import Comparison, IntervalKind

@@ -234,6 +234,9 @@ def _options(kind: Any, program: str, description: str, arguments: list[str], st
     """Return a command with the options that the arguments give; ``start`` holds the others, if not the defaults."""
     import tyro
 
+    from desim.cli.options import with_typing_unions
+
+    with_typing_unions(kind)
     config = (
         tyro.conf.OmitArgPrefixes,
         tyro.conf.OmitSubcommandPrefixes,

@@ -16,8 +16,7 @@ from desim.comparing import with_pages
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.formatting import how_many
 from desim.notes import console, print_note
-from desim.plotting.axes import Style
-from desim.plotting.files import FigureFormat
+from desim.plotting.axes import FigureFormat, Style
 from desim.provenance import command_line
 from desim.scenario import ProblemInstance
 from desim.sweep import Run, SweepInterrupted

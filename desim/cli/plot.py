@@ -14,8 +14,8 @@ from desim.cli.options import listed
 from desim.cli.output import print_text
 from desim.cli.stored import load_shown
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.axes import Style
-from desim.plotting.files import FigureFormat, draw_figures
+from desim.plotting.axes import FigureFormat, Style
+from desim.plotting.files import draw_figures
 from desim.problem import kind_of
 from desim.sweep.comparison import Comparison
 

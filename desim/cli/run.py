@@ -20,8 +20,7 @@ from desim.core import Agent, Engine
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many
 from desim.notes import print_note, progress
-from desim.plotting.axes import Style
-from desim.plotting.files import FigureFormat, draw_figures
+from desim.plotting.axes import FigureFormat, Style
 from desim.problem import ProblemDescriptor
 from desim.provenance import keep
 from desim.result import Result
@@ -127,6 +126,8 @@ class Run:
             if self.out is not None:
                 print_text(f"records: {self.out}")
         if self.out is not None and self.style is not None:
+            from desim.plotting.files import draw_figures
+
             look: Any = {"style": self.style, "file_format": self.format}
             for path in draw_figures({name: result}, self.out / "figures", **look):
                 print_note(f"written: {path}")

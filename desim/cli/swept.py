@@ -14,7 +14,7 @@ from desim.cli.compare import Compare, print_warnings
 from desim.cli.output import print_json, print_table, print_text
 from desim.formatting import heading
 from desim.notes import print_note
-from desim.plotting.files import FigureFormat, write_figures
+from desim.plotting.files import write_figures
 from desim.records import make_directory
 from desim.sweep.comparison import Comparison, write_csv
 from desim.sweep.options import options_in
@@ -24,7 +24,7 @@ from desim.sweep.tables import cell
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.plotting.axes import Style
+    from desim.plotting.axes import FigureFormat, Style
 
 __all__ = ["Point", "Swept", "points_of", "write_sweep"]
 

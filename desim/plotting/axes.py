@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entries",
+    "FigureFormat",
     "Style",
     "add_legend",
     "beside",
@@ -56,6 +57,9 @@ Entries = Iterable[tuple[str, Any]]
 
 Style = Literal["screen", "paper", "paper-wide"]
 """Use of a figure: a screen, one column of a paper, or both columns."""
+
+FigureFormat = Literal["png", "svg", "pdf"]
+"""File format of a figure."""
 
 DPI = 120
 #: Mark of figures created by this package, whose layout makes room for legends.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from desim.plotting.axes import Style
+    from desim.plotting.axes import FigureFormat, Style
     from desim.plotting.runs import Window
 
-__all__ = ["FigureFormat", "draw_figures", "save_figure", "write_figures"]
+__all__ = ["draw_figures", "save_figure", "write_figures"]
 
-FigureFormat = Literal["png", "svg", "pdf"]
 DOTS_PER_INCH = 150
 #: Metadata fields that would make files of the same run differ.
 METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}

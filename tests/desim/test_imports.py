@@ -103,3 +103,14 @@ for name in [*PRIORITIES, "backfilling", "easy", "easy-specific", "conservative"
 print(*sorted(set(sys.modules) & {"torch", "torch_geometric", "matplotlib"}))
 """
     assert fresh(code, tmp_path) == ""
+
+
+def test_a_command_loads_what_it_uses(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 9 1 -1 -1 1 9 -1 1 1 1 -1 -1 -1 -1 -1\n")
+    code = f"""
+import sys
+from desim.cli import main
+status = main(["run", "batch", "--trace", {str(tmp_path / "log.swf")!r}, "--agent", "easy"])
+print(status, *sorted(set(sys.modules) & {{"matplotlib", "scipy", "torch", "typeguard", "desim.plotting.files"}}))
+"""
+    assert fresh(code, tmp_path).splitlines()[-1] == "0"
