@@ -166,7 +166,8 @@ def _feasible(run: Recorded, executions: pl.DataFrame) -> pl.DataFrame:
 
 def _explained(name: str, run: Recorded, schema: dict[str, Any]) -> pl.DataFrame:
     """Return what the features explain under a name, as one table."""
-    return pl.concat([pl.DataFrame(schema=schema), *(one(run).select(*schema) for one in gathered(name, "rules"))])
+    found: list[pl.DataFrame] = [one(run).select(*schema) for one in gathered(name, "rules")]
+    return pl.concat([pl.DataFrame(schema=schema), *found])
 
 
 def _downtimes(run: Recorded) -> pl.DataFrame:

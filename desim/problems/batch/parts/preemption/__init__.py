@@ -13,6 +13,7 @@ preempted, and a GraceTime. See Yoo, Jette and Grondona, "SLURM: Simple Linux Ut
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -167,8 +168,9 @@ class QOSTable:
     def grace_time(self, job: Job) -> float:
         """Return the seconds for which a job runs on before it is preempted."""
         job_qos = self.of(job)
-        stated: Any = 0.0 if job_qos is None else job_qos.grace_time
-        return job.attributes.get(stated) if isinstance(stated, str) else stated
+        stated = 0.0 if job_qos is None else job_qos.grace_time
+        seconds: float = job.attributes.get(stated, math.nan) if isinstance(stated, str) else stated
+        return seconds
 
     def open_to(self, state: BatchState, job: Job, victims: Collection[int]) -> tuple[int, int]:
         """Return the cores that a queued job could use if running jobs were preempted.
