@@ -125,22 +125,15 @@ def _study_of(found: Sequence[tuple[Point, Comparison]]) -> dict[str, Any]:
     return {**found[0][1].study} | {name: list(dict.fromkeys(one.study[name] for _, one in found)) for name in names}
 
 
-def _metric(comparisons: Sequence[tuple[Point, Comparison]]) -> str:
-    first = comparisons[0][1]
-    return first.shown[0] if first.criterion is None else first.criterion.metric
-
-
-def _agents(comparisons: Sequence[tuple[Point, Comparison]]) -> list[str]:
-    return list(dict.fromkeys(agent for _, comparison in comparisons for agent in comparison.means))
-
-
 def _print_sweep(comparisons: Sequence[tuple[Point, Comparison]]) -> None:
     """Print the ranking metric with one row per agent and one column per point."""
-    name, (first, comparison) = _metric(comparisons), comparisons[0]
+    first, comparison = comparisons[0]
+    name = comparison.main_metric
     heads = [f"agent \\ {' '.join(first.values)}", *("\n".join(point.values.values()) for point, _ in comparisons)]
+    agents = dict.fromkeys(agent for _, one in comparisons for agent in one.means)
     rows = [
         [agent, *(cell(one, name, agent) if agent in one.means else "failed" for _, one in comparisons)]
-        for agent in _agents(comparisons)
+        for agent in agents
     ]
     count, title = len(comparison.seeds), heading(name, comparison.kind)
     title += f": means over {count} {comparison.pair}s; * best" if count > 1 else ""
@@ -201,11 +194,10 @@ def _drawing(comparisons: Sequence[tuple[Point, Comparison]]) -> Callable[[], Ax
     if others or not places:
         print_note("desim: no figure of the sweep: expected one option with numeric values")
         return None
-    name = _metric(comparisons)
+    name, kind = comparisons[0][1].main_metric, comparisons[0][1].kind
     samples: dict[str, dict[float, list[float]]] = {}
     for place, (_, comparison) in zip(places, comparisons, strict=True):
         for agent, row in comparison.metrics.items():
             samples.setdefault(agent, {})[place] = row[name]
-    kind = comparisons[0][1].kind
     limits = kind.metrics[name].least, kind.metrics[name].most
     return partial(metric_lines, samples, xlabel=option.replace("-", " "), ylabel=heading(name, kind), limits=limits)

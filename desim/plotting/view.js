@@ -10,12 +10,12 @@ const JOBS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#44BB99", "#99DDFF", 
 const OTHER = "#BBBBBB";
 const DASHES = ["solid", "dashed", "dotted", "dotdash"];
 const LOOKS = DATA.looks;
-const LOOK_COLORS = { down: "#8E8E8E", waiting: "#C4C4C4", window: "#BBD7EE", expired: "#F2B58A", notice: "#A8A8A8" };
-const DARK_LOOKS = { down: "#4a4f57", waiting: "#59606b", window: "#31506b", expired: "#8a5a34", notice: "#59606b" };
+const LOOK_COLORS = { down: "#8E8E8E", waiting: "#C4C4C4", window: "#BBD7EE", expired: "#F2B58A", lead_time: "#A8A8A8" };
+const DARK_LOOKS = { down: "#4a4f57", waiting: "#59606b", window: "#31506b", expired: "#8a5a34", lead_time: "#59606b" };
 const lookColor = (look) => (isDark() ? DARK_LOOKS : LOOK_COLORS)[look];
 const LOOK_WORDS = { cut: "cut by an outage", duplicate: "duplicate", critical: "critical chain", down: "down",
                      waiting: "waiting", window: "start window", expired: "start window of an expired job",
-                     notice: "known before its window" };
+                     lead_time: "known before its window" };
 // maximum number of rectangles drawn individually; more are drawn as mean colours of pixels
 const MOST_EXACT = 1500, MOST_LABELS = 500, MOST_STEPS = 700, MOST_ARROWS = 300;
 const UNITS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200];
@@ -355,7 +355,7 @@ class LaneChart {
   half(i) {
     const look = LOOKS[this.look[i]];
     if (this.label === "cores" || look === "down") return 0.5;
-    return look === "waiting" || look === "notice" ? 0.12 : look === "window" || look === "expired" ? 0.42 : 0.32;
+    return look === "waiting" || look === "lead_time" ? 0.12 : look === "window" || look === "expired" ? 0.42 : 0.32;
   }
 
   // draw the visible range and as much on either side, so that small moves need no redrawing
@@ -402,7 +402,7 @@ class LaneChart {
       data.bottom[k] = this.first[i] - half; data.top[k] = this.last[i] + half;
       data.color[k] = this.color(i);
       const wide = (this.end[i] - this.begin[i]) / span * width, high = (data.top[k] - data.bottom[k]) / rows * height;
-      data.edge[k] = wide > 3 && high > 3 && look !== "waiting" && look !== "notice" ? edge : data.color[k];
+      data.edge[k] = wide > 3 && high > 3 && look !== "waiting" && look !== "lead_time" ? edge : data.color[k];
       const target = look === "cut" || look === "duplicate" || look === "down" ? hatched : look === "critical" ? framed : null;
       if (target) for (const name of ["left", "right", "bottom", "top"]) target[name].push(data[name][k]);
       if (this.owner[i] >= 0 && !LOOK_COLORS[look] && high >= 10 && labels.x.length < MOST_LABELS) {

@@ -185,6 +185,11 @@ class Comparison:
         own = [] if self.criterion is None or self.criterion.metric in shown else [self.criterion.metric]
         return (*own, *shown)
 
+    @property
+    def main_metric(self) -> str:
+        """Metric that agents are ranked by, or else the first one of the tables."""
+        return self.shown[0] if self.criterion is None else self.criterion.metric
+
     @cached_property
     def tests(self) -> dict[str, dict[str, PairedTest]]:
         """Wilcoxon's tests against the baseline, adjusted for the number of agents, by metric of the tables and agent.
@@ -288,7 +293,7 @@ class Comparison:
             f"Of {len(pairs)} pairs of neighbouring windows, {', '.join(told)}: these windows depend on each other, "
             "and intervals and p-values take them as independent."
         )
-        found, name = [], self.shown[0] if self.criterion is None else self.criterion.metric
+        found, name = [], self.main_metric
         for agent in self.differences if len(order) >= FEWEST_CORRELATED else ():
             values = np.subtract(self.metrics[agent][name], self.metrics[self.baseline][name])[order]
             if np.isfinite(values).all() and np.ptp(values[1:]) and np.ptp(values[:-1]):

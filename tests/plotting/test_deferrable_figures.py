@@ -264,7 +264,7 @@ def test_a_run_of_one_slot_and_one_of_none(empty):
     assert len(line(capacity_use(one))[1]) == 1 and areas(capacity_use(idle)) == {}
     assert capacity_use(simple([], [0], num_slots=2)).get_title("right") == ""
     assert known_work(empty).get_title("right") == "0 jobs" == gantt(empty).get_title("right")
-    assert legend(gantt(idle, num_jobs=20)) == ["lead_time", "window of a job that expired"]
+    assert legend(gantt(idle, num_jobs=20)) == ["lead time", "window of a job that expired"]
 
 
 def ordered(result: Result) -> list[dict]:
@@ -306,7 +306,7 @@ def test_windows_and_notices_stand_in_the_order_of_earliest_starts(fates):
         assert chosen
     early = [(row, job) for row, job in jobs if job["submission_time"] < job["earliest_start"]]
     expected = [(job["submission_time"], row, job["earliest_start"], row) for row, job in early]
-    assert np.array(lines(axes, "lead_time")) == pytest.approx(np.array(expected))
+    assert np.array(lines(axes, "lead time")) == pytest.approx(np.array(expected))
     assert axes.get_xlim() == (0.0, 30.0) and axes.get_ylim() == (69.5, -0.5)
     tall, low = (np.diff(boxes(axes, gid)[:, 2:], axis=1) for gid in ("window", "run"))
     assert low.max() < tall.min() < 1.0
@@ -336,7 +336,7 @@ def test_a_job_that_is_evicted_and_started_anew_has_several_bars_in_its_row():
     assert rows_of(axes, "cut") == [(1, 2, 1)] and marks(axes) == [(2, 1)]
     assert rows_of(axes, "window of a job that expired") == [(2, 4, 2)]
     windows = ["window", "window of a job that expired"]
-    assert legend(axes) == ["lead_time", *windows, "start", "run, with its cores", "eviction"]
+    assert legend(axes) == ["lead time", *windows, "start", "run, with its cores", "eviction"]
     assert axes.get_title("right") == "3 jobs: 2 completed, 1 expired"
     assert [text.get_text() for text in axes.texts] == ["1", "2", "2"]
 
@@ -387,7 +387,7 @@ def test_many_rows_have_few_names_and_thin_lines_and_bars_carry_the_cores_where_
 
 def test_jobs_in_real_time_have_windows_of_one_slot():
     axes = gantt(run(real_time=True), num_jobs=None)
-    assert "lead_time" not in legend(axes) and lines(axes, "lead_time") == []
+    assert "lead time" not in legend(axes) and lines(axes, "lead time") == []
     windows = [*rows_of(axes, "window"), *rows_of(axes, "window of a job that expired")]
     assert {end - begin for begin, end, _ in windows} == {1.0}
 

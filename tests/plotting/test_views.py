@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desim import Result, simulate
+from desim import Result, plotting, simulate
 from desim.agents.batch import create
 from desim.agents.dag import create as dag_agent
 from desim.agents.deferrable import create as deferrable_agent
@@ -120,6 +120,14 @@ def test_a_problem_without_a_view_shows_its_jobs() -> None:
     assert [value_at(found.curves["waiting"], time) for time in (0.5, 1.5, 2.5, 3.5)] == [0, 1, 2, 1]
     assert [value_at(found.curves["running"], time) for time in (0.5, 3.5, 4.5)] == [1, 1, 0]
     assert plain_view(Result({}, {})).charts == {}
+
+
+def test_the_script_of_the_page_has_words_for_every_look() -> None:
+    script = (Path(plotting.__file__).parent / "view.js").read_text()
+    for name, known in (("LOOK_WORDS", LOOKS[1:]), ("LOOK_COLORS", LOOKS[LOOKS.index("down") :])):
+        found = re.search(rf"const {name} = \{{(.*?)\}};", script, re.DOTALL)
+        assert found is not None
+        assert set(re.findall(r"(\w+): \"", found[1])) == set(known), name
 
 
 def test_what_lies_behind_comes_first() -> None:

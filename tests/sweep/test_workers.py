@@ -168,7 +168,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ({"jobs": 0}, "jobs: got 0"),
-        ({"backend": "slurm"}, "'slurm', expected one of local, ray, dask"),
+        ({"backend": "slurm"}, "'slurm', expected one of 'local', 'ray', 'dask'"),
         ({"address": "10.0.0.1:1"}, "'10.0.0.1:1' with backend local, expected backend ray or dask"),
     ],
 )

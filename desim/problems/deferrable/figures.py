@@ -238,7 +238,7 @@ def _draw_windows(axes: Axes, jobs: pl.DataFrame, high: float) -> None:
     add_boxes(axes, boxes[expired], "window of a job that expired", zorder=1.0, linewidth=frame, **EXPIRED)
     early = jobs.filter(pl.col("submission_time") < pl.col("earliest_start"))
     if len(early):
-        look: Any = {"linewidth": min(LEAD_TIME_WIDTH, THIN * high), "zorder": 1.5, "gid": "lead_time"}
+        look: Any = {"linewidth": min(LEAD_TIME_WIDTH, THIN * high), "zorder": 1.5, "gid": "lead time"}
         axes.hlines(early["line"], early["submission_time"], early["earliest_start"], LEAD_TIME, **look)
 
 
@@ -273,7 +273,7 @@ def _explain(panels: Sequence[Axes], resource: str) -> None:
 
     start = Line2D([], [], color=START, marker="|", markersize=9.0, markeredgewidth=START_WIDTH, linestyle="none")
     handles = {
-        "lead_time": Line2D([], [], color=LEAD_TIME, linewidth=LEAD_TIME_WIDTH),
+        "lead time": Line2D([], [], color=LEAD_TIME, linewidth=LEAD_TIME_WIDTH),
         "window": WINDOW,
         "window of a job that expired": EXPIRED,
         "start": start,
