@@ -170,7 +170,7 @@ def _zstd(file: IO[bytes]) -> IO[bytes]:
         except ImportError:
             continue
         return cast(IO[bytes], module.ZstdFile(file))
-    raise WorkloadError("is compressed by Zstandard; try Python 3.14, `pip install backports.zstd`, or unpack it")
+    raise WorkloadError("is compressed by Zstandard; try Python 3.14, `pip install backports.zstd`, or `zstd -d`")
 
 
 #: Change of depth by a byte of JSON, and the parts of JSON that tell the depth.

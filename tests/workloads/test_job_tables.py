@@ -23,6 +23,7 @@ from desim.problems.batch import BatchCluster
 from desim.problems.batch.job import Job
 from desim.workloads import job_table, lublin
 from desim.workloads.batch.selection import ids_of
+from desim.workloads.batch.trace import TraceReason
 
 Put = Callable[..., Path]
 Columns = dict[str, list[Any]]
@@ -280,7 +281,52 @@ def test_csv(put: Put, separator: str) -> None:
 )
 def test_wrong_csv(put: Put, text: str | bytes, message: str) -> None:
     path = put(text, "log.csv")
-    assert refusal(lambda: job_table.read(path)).startswith(f"{path}: {message}")
+    assert refusal(lambda: job_table.read(path, strict=True)).startswith(f"{path}: {message}")
+    if "1,5\n" not in str(text):  # otherwise the other row is read
+        assert refusal(lambda: job_table.read(path)).startswith(f"{path}: {message}")
+
+
+def test_rows_that_cannot_be_read_are_dropped_and_counted(put: Put, tmp_path: Path) -> None:
+    text = "id,subtime,res,run_time\n1,0,1,5\n2,1,x,5\n3,2,1,soon\n4,3,1\n5,4,1,5,6\n6,5,1,5\n7,2024-13-01,1,5\n"
+    path = put(text, "log.csv")
+    trace = job_table.read(path)
+    assert trace.jobs["job_id"].tolist() == [1, 6]
+    assert trace.report.count(TraceReason.UNREADABLE) == 5
+    assert sorted(trace.report.places[TraceReason.UNREADABLE]) == [3, 4, 5, 6, 8]
+    assert (trace.report.rows, trace.report.jobs, trace.report.dropped) == (7, 2, 5)
+    assert refusal(lambda: job_table.read(path, strict=True)) == f"{path}: line 5: got 3 cells, expected 4 as in line 1"
+    places = [[1, 0.0], [2, None], [3, 4.0]]
+    pl.DataFrame(places, schema=["id", "subtime"], orient="row").with_columns(res=1, run_time=5).write_parquet(
+        tmp_path / "log.parquet"
+    )
+    trace = job_table.read(tmp_path / "log.parquet")
+    assert trace.jobs["job_id"].tolist() == [1, 3]
+    assert trace.report.places[TraceReason.UNREADABLE] == [1]
+    table = {"subtime": [0, 1], "res": [1, "x"], "run_time": [5, 5]}
+    assert refusal(lambda: job_table.jobs_from(table)).startswith("table: row 1: res: got 'x'")
+
+
+@pytest.mark.parametrize(
+    ("memory", "nodes", "cpus", "tasks", "each"),
+    [
+        ("4Gn", 2, 8, 2, 4 << 30),
+        ("2000Mc", 2, 8, 2, 4 * 2000 << 20),
+        ("16G", 2, 8, 2, 8 << 30),
+        ("512", 1, 4, 1, 512 << 20),
+        ("1.5Gn", 1, 4, 1, 3 << 29),
+        ("3Gn", 2, 3, 3, 2 << 30),
+        ("", 2, 8, 2, 0),
+    ],
+)
+def test_memory_of_slurms_accounting(put: Put, memory: str, nodes: int, cpus: int, tasks: int, each: int) -> None:
+    """With n it is that of a node, with c of a core, without a letter of the whole job; plain numbers are MiB."""
+    head = "JobID|Submit|Elapsed|NNodes|AllocCPUS|ReqMem"
+    row = f"7|2024-10-27T00:30:00|00:01:00|{nodes}|{cpus}|{memory}"
+    trace = job_table.read(put(f"{head}\n{row}\n", "log.csv"), requests=True)
+    request = trace.jobs[0].request
+    assert (request.tasks, request.memory, trace.jobs[0].requested_cores) == (tasks, each, cpus)
+    wrong = put(f"{head}\n{row.rpartition('|')[0]}|4Gx\n", "wrong.csv")
+    assert "ReqMem: got '4Gx', expected memory such as 4Gn" in refusal(lambda: job_table.read(wrong, requests=True))
 
 
 def test_records_of_a_run_are_a_workload(tmp_path: Path) -> None:

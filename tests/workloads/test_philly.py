@@ -56,7 +56,7 @@ def test_own_machines_and_those_of_the_trace(put: Put) -> None:
 def test_a_row_that_makes_no_sense(put: Put) -> None:
     path = put(TEXT.replace("20.0,12", "x,12"), "jobs.csv")
     assert (
-        refusal(lambda: philly.read(path))
+        refusal(lambda: philly.read(path, strict=True))
         == f"{path}: line 3: duration: got 'x', expected a finite number of at most 1e+15"
     )
 

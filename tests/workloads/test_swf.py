@@ -340,8 +340,19 @@ def test_broken_lines(tmp_path: Path, line: bytes, message: str) -> None:
     path = tmp_path / "log.swf"
     content = b"\n".join([GOOD, line, GOOD.replace(b"1", b"3", 1), b""])
     path.write_bytes(content)
-    for use in (swf.read, lambda path: list(swf.stream(path))):
-        assert refusal(lambda use=use: use(path)).startswith(f"{path}: {message}")
+    for use in (swf.read, lambda path, **how: list(swf.stream(path, **how))):
+        assert refusal(lambda use=use: use(path, strict=True)).startswith(f"{path}: {message}")
+    if "x00" in message or "longer" in message:  # no text
+        assert refusal(lambda: swf.read(path)).startswith(f"{path}: {message}")
+        return
+    trace = swf.read(path)
+    assert trace.jobs == list(swf.stream(path))
+    assert trace.jobs["job_id"].tolist() == [1, 3]
+    assert (trace.report.rows, trace.report.jobs, trace.report.dropped) == (3, 2, 1)
+    assert trace.report.places == {Reason.UNREADABLE: [2]}
+    if line != GOOD + b" 7":  # alone, it is a log with a further field
+        path.write_bytes(line)
+        assert refusal(lambda: swf.read(path)).startswith(f"{path}: {message.replace('line 2', 'line 1')[:20]}")
 
 
 def test_fields_behind_the_formats_own_are_left_out_and_told(tmp_path: Path) -> None:
@@ -357,10 +368,14 @@ def test_fields_behind_the_formats_own_are_left_out_and_told(tmp_path: Path) -> 
     assert wanted.report.count(Reason.EXTRA_FIELDS) == 0
     rows[7] += b" 5"
     path.write_bytes(b"; head\n" + b"\n".join(row + b" {1,2}" for row in rows))
-    assert refusal(lambda: swf.read(path)) == f"{path}: line 9: got 20 fields, expected 19 like the first row"
+    message = f"{path}: line 9: got 20 fields, expected 19 like other rows"
+    assert refusal(lambda: swf.read(path, strict=True)) == message
+    assert swf.read(path).report.count(Reason.UNREADABLE) == 1
     rows[7] = with_field(4, "abc")
     path.write_bytes(b"; head\n" + b"\n".join(row + b" {1,2}" for row in rows))
-    assert refusal(lambda: swf.read(path)) == f"{path}: line 9: field 4 (run time): got 'abc', expected a number"
+    message = f"{path}: line 9: field 4 (run time): got 'abc', expected a number"
+    assert refusal(lambda: swf.read(path, strict=True)) == message
+    assert swf.texts(path, 19).keys() == set(range(2, 31))
 
 
 @pytest.mark.parametrize(
@@ -383,12 +398,14 @@ def test_the_line_is_right_in_a_late_block(tmp_path: Path) -> None:
     lines[10_500] = with_field(9, "x")
     path.write_bytes(b"; head\n\n" + b"\n".join(lines))
     with pytest.raises(WorkloadError, match=r"line 10503: field 9 \(requested time\): got 'x', expected a number"):
-        swf.read(path)
+        swf.read(path, strict=True)
+    assert swf.read(path).report.places == {Reason.UNREADABLE: [10503]}
     lines[10_500] = b""
     lines[11_000] = b"1 2"
     path.write_bytes(b"\r\n".join(lines))
     with pytest.raises(WorkloadError, match="line 11001: got 2 fields, expected 18"):
-        swf.read(path)
+        swf.read(path, strict=True)
+    assert swf.read(path).report.places == {Reason.UNREADABLE: [11001]}
 
 
 def test_damaged_gzip(tmp_path: Path) -> None:

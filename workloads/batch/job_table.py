@@ -25,7 +25,8 @@ without a value is unknown. Queues, partitions, job dependencies and sizes have 
 are read as well: the requests of jobs for nodes. Rows are repaired and counted by the same rules as those of a Standard
 Workload Format log. In Slurm's accounting (``JobID``), the rows of steps, such as ``12.batch``, are dropped, and jobs
 that have not ended have no run time. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the
-machine, if they are known.
+machine, if they are known. Rows of a file with a cell that is no number, or with another number of cells than there are
+names, are dropped and counted, unless reading is strict; in a table in memory, such a cell is an error.
 """
 
 from __future__ import annotations
@@ -129,6 +130,14 @@ class TableReport(TraceReport):
         return super().headline() + (f"; columns not read: {', '.join(self.unread)}" if self.unread else "")
 
 
+class _Unreadable(WorkloadError):
+    """Cells of a column that are no numbers, at some places."""
+
+    def __init__(self, message: str, places: NDArray[np.int64]) -> None:
+        super().__init__(message)
+        self.places = places
+
+
 @dataclass(frozen=True)
 class _Table:
     """Columns by name, their source, and the place of each row in it."""
@@ -138,6 +147,11 @@ class _Table:
     unit: str = "position"
     places: NDArray[np.int64] | None = None
     header: TraceHeader = field(default_factory=TraceHeader)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Places of all rows: lines, or positions in the table."""
+        return np.arange(len(next(iter(self.columns.values()), ()))) if self.places is None else self.places
 
     def where(self, row: int) -> str:
         """Return the place of a row as text, for messages."""
@@ -234,14 +248,21 @@ def read(
     Raises
     ------
     WorkloadError
-        If the file cannot be read, lacks a column, has cells that are not finite numbers, or has no usable job; the
-        message names file, column and row.
+        If the file cannot be read, lacks a column, or has no usable job, and, if reading is strict, for a cell that is
+        not a finite number; the message names file, column and row.
     InvalidConfiguration
         If an option is out of range, or `columns` has a key that is not a field of a job.
     """
-    source = os.fspath(path)
-    table = _read_text(source) if _is_text(source) else _read_parquet(source)
-    return _trace(table, columns, options, requests=requests, attributes=attributes)
+    source, strict, dropped = os.fspath(path), options.get("strict", False), TableReport()
+    table = _read_text(source, dropped, strict=strict) if _is_text(source) else _read_parquet(source)
+    while True:  # at most once per column
+        try:
+            return _trace(table, columns, options, requests=requests, attributes=attributes, dropped=dropped)
+        except _Unreadable as fault:
+            is_faulty = np.isin(table.rows, fault.places)
+            if strict or is_faulty.all():
+                raise
+            table = _without(table, is_faulty.tolist(), TraceReason.UNREADABLE, dropped)
 
 
 def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> None:
@@ -318,8 +339,11 @@ def _read_parquet(source: str) -> _Table:
     return _Table(source, {name: table[name] for name in table.columns}, header=TraceHeader(fields=fields))
 
 
-def _read_text(source: str) -> _Table:
-    """Read the cells of a CSV file as text, by column, with the number of the last line of each row."""
+def _read_text(source: str, dropped: TableReport, *, strict: bool) -> _Table:
+    """Read the cells of a CSV file as text, by column, with the number of the last line of each row.
+
+    Rows of another number of cells are dropped and counted, unless reading is strict or all are like that.
+    """
     text = read_text(source)
     skipped = 0  # comment lines above the names
     while text.startswith("#"):
@@ -327,20 +351,22 @@ def _read_text(source: str) -> _Table:
     first = text.partition("\n")[0]
     separator = max(",;\t|", key=first.count)
     reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
-    places, rows = [], []
+    places, rows, wrong = [], [], ""
     try:
         names = [name.strip() for name in next(reader, [])]
         for row in reader:
-            if row:
-                if len(row) != len(names):
-                    where = f"{source}: line {skipped + reader.line_num}"
-                    raise WorkloadError(
-                        f"{where}: got {len(row)} cells, expected {len(names)} as in line {skipped + 1}"
-                    )
-                places.append(skipped + reader.line_num)
+            line = skipped + reader.line_num
+            if row and len(row) == len(names):
+                places.append(line)
                 rows.append(row)
+            elif row:
+                wrong = wrong or f"line {line}: got {len(row)} cells, expected {len(names)} as in line {skipped + 1}"
+                dropped.add(TraceReason.UNREADABLE, [line])
+                dropped.rows += 1
     except csv.Error as error:
         raise WorkloadError(f"{source}: line {skipped + reader.line_num}: {error}") from error
+    if wrong and (strict or not rows):
+        raise WorkloadError(f"{source}: {wrong}")
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
         raise WorkloadError(
@@ -357,8 +383,9 @@ def _trace(
     *,
     requests: bool,
     attributes: Collection[str],
+    dropped: TableReport | None = None,
 ) -> Trace:
-    """Make a trace from the columns that have a meaning."""
+    """Make a trace from the columns that have a meaning; some rows may have been dropped already."""
     of_nodes = RequestColumns.of(table.columns, names or {}) if requests else None
     of_site = SiteColumns.of(table.columns, names or {}, on_nodes=requests)
     own = dict(of_site.found) | ({} if of_nodes is None else dict(of_nodes.found))
@@ -372,6 +399,8 @@ def _trace(
     used = {*found.values(), *own.values(), *attributes}
     unread = tuple(name for name in table.columns if name not in used and name not in _OUTCOMES)
     report = TableReport(unit=table.unit, unread=tuple(filter(None, unread)))  # an index may have no name
+    if dropped is not None:
+        report.merge(dropped)
     table = _without_other_rows(table, found, report)
     of_site = replace(of_site, columns=table.columns)
     of_nodes = None if of_nodes is None else replace(of_nodes, columns=table.columns)
@@ -441,7 +470,7 @@ def _without(table: _Table, dropped: Sequence[bool], reason: TraceReason, report
     """Return a table without the rows that are no jobs, which are counted."""
     if not any(dropped):
         return table
-    places = np.arange(len(dropped)) if table.places is None else table.places
+    places = table.rows
     kept = ~np.array(dropped, np.bool_)
     report.add(reason, places[~kept].tolist())
     report.rows += sum(dropped)
@@ -513,13 +542,13 @@ def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bo
     if what in _WHOLE:
         with np.errstate(invalid="ignore"):  # of infinity
             wrong |= values % 1 != 0
-    if dates.any() and not wrong.any():
-        wrong = ~dates & (values != -1.0)
-        wanted = "a date as in other rows"
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        item = " ".join(repr(_item(column, at)).split())
-        raise WorkloadError(f"{table.where(at)}: {name}: got {item}, expected {wanted}")
+    mixed = ~dates & (values != -1.0) if dates.any() and not wrong.any() else np.zeros_like(wrong)
+    if wrong.any() or mixed.any():
+        at = int(np.argmax(wrong | mixed))
+        told = f"{table.where(at)}: {name}: got {' '.join(repr(_item(column, at)).split())}, expected"
+        if mixed.any():  # of which nobody knows which are right
+            raise WorkloadError(f"{told} a date as in other rows")
+        raise _Unreadable(f"{told} {wanted}", table.rows[wrong])
     return (np.where(values > 0, 60.0 * values, values) if name in _MINUTES else values), dates
 
 

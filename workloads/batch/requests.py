@@ -1,9 +1,10 @@
 """Requests of jobs for nodes: further columns of :mod:`desim.workloads.batch.job_table`.
 
 ==================  =============================================================================================
-``tasks``           number of tasks; 1 if missing
+``tasks``           number of tasks, or ``NNodes``, with a task per node; 1 if missing
 ``cores``           cores per task; a column with another name for cores holds the total of all tasks
-``memory``          memory per task, in bytes or with a unit: ``64 GiB``
+``memory``          memory per task, in bytes or with a unit: ``64 GiB``; or ``ReqMem`` as Slurm's accounting writes
+                    it: ``4Gn`` per node, ``2000Mc`` per core, ``16G`` of the job
 ``gpus``            GPUs per task: an integer, or a fraction below 1 in thousandths
 GPU models          ``gpu_models``, ``gpu_model``, ``model``: acceptable models
 ``partition``       required partition
@@ -15,11 +16,13 @@ GPU models          ``gpu_models``, ``gpu_model``, ``model``: acceptable models
 ==================  =============================================================================================
 
 In text, several models or features are separated by blanks or ``|``. The names are those of the table ``requests`` of a
-result. A cell without a value requests nothing.
+result. A cell without a value requests nothing. If cores are no multiple of ``NNodes``, each core is a task.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -35,11 +38,14 @@ from desim.workloads.batch._cells import cells_of, found_columns, is_missing, nu
 __all__ = ["RequestColumns"]
 
 _WHOLE = ("tasks", "tasks_per_node")
+#: Columns of Slurm's accounting.
+_NODES, _SLURM_MEMORY = "NNodes", "ReqMem"
+_AMOUNT = re.compile(r"([0-9.]{1,30})([KMGT]?)([nc]?)")
 _SEVERAL = ("gpu_models", "features", "excluded_features")
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    **{
-        name: (name,) for name in (*_WHOLE, "memory", "gpus", "exclusive", "partition", "features", "excluded_features")
-    },
+    **{name: (name,) for name in ("tasks_per_node", "gpus", "exclusive", "partition", "features", "excluded_features")},
+    "tasks": ("tasks", _NODES),
+    "memory": ("memory", _SLURM_MEMORY),
     "gpu_models": ("gpu_models", "gpu_model", "model"),
 }
 _RESOURCE = "resource:"
@@ -117,7 +123,7 @@ class RequestColumns:
         values |= {what: several(given[what]) for what in _SEVERAL if what in given}
         if "partition" in given:
             values["partition"] = str(given["partition"]).strip()
-        if "memory" in given:
+        if "memory" in given and self.found["memory"] != _SLURM_MEMORY:
             values["memory"] = bytes_of("memory", given["memory"])
         if "gpus" in given:
             values["gpus"] = number(self.found["gpus"], given["gpus"])
@@ -125,14 +131,27 @@ class RequestColumns:
             values["exclusive"] = _truth(self.found["exclusive"], given["exclusive"])
         further = {what.removeprefix(_RESOURCE): what for what in given if what.startswith(_RESOURCE)}
         amounts = {name: _whole(what, given[what]) for name, what in further.items()}
-        tasks = values.get("tasks", 1)
+        tasks = nodes = values.get("tasks", 1)
+        if self.found.get("tasks") == _NODES and tasks > 0 and cores % tasks:
+            values["tasks"] = tasks = cores
         if not of_each_task and tasks > 0 and cores % tasks:
             raise InvalidConfiguration(f"cores: got {cores} for all tasks, expected a multiple of the {tasks} tasks")
         each = cores if of_each_task else cores // max(1, tasks)
+        if "memory" in given and self.found["memory"] == _SLURM_MEMORY:
+            values["memory"] = _slurm_memory(str(given["memory"]), tasks, each, nodes)
         request = Request(**values, cores=each, resources=tuple(amount for amount in amounts.items() if amount[1]))
         if fault := request.fault():
             raise InvalidConfiguration(fault)
         return request
+
+
+def _slurm_memory(text: str, tasks: int, cores: int, nodes: int) -> int:
+    """Return the memory of each task in bytes; tasks have so many cores each, and the job so many nodes."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None:
+        raise InvalidConfiguration(f"{_SLURM_MEMORY}: got {text!r}, expected memory such as 4Gn, 2000Mc or 16G")
+    amount = bytes_of(_SLURM_MEMORY, found[1] + (found[2] or "M"))
+    return math.ceil(amount * {"c": cores, "n": nodes / max(tasks, 1), "": 1 / max(tasks, 1)}[found[3]])
 
 
 def _whole(name: str, cell: Any) -> int:

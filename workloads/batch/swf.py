@@ -7,8 +7,8 @@ time. The value -1 means unknown, and a line that begins with ``;`` is a comment
 
 The cores of a job are field 8, or field 5 if field 8 is unknown; its requested time is field 9, or
 field 4 if field 9 is unknown. In fields 8 and 9, 0 also counts as unknown. Rows that cannot be a job are dropped and
-counted in a `RepairReport`. A file that breaks the format itself (wrong number of fields, text in place of a number,
-nan, a fraction of a core, damaged gzip data) raises a `WorkloadError`. Job numbers are
+counted in a `RepairReport`, and so are rows that break the format (wrong number of fields, text in place of a number,
+nan, a fraction of a core), unless reading is strict. A file that is no text raises a `WorkloadError`. Job numbers are
 kept, also those that occur in several rows. Fields 17 and 18 are read on demand: there, a number that occurs in several
 rows means the first of them, not counting partial executions. Queues and partitions are named by their numbers.
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Unpack
@@ -113,8 +114,8 @@ class SWFStream:
     Raises
     ------
     WorkloadError
-        Immediately, if the file cannot be opened; while iterating, for a broken row or a submit
-        time before an earlier one; and at the end, if there was no usable job.
+        Immediately, if the file cannot be opened; while iterating, for a submit time before an earlier one, or a broken
+        row if reading is strict; and at the end, if there was no usable job.
     InvalidConfiguration
         If an option is out of range.
     """
@@ -145,10 +146,12 @@ class SWFStream:
         """Read the file from its start and yield its jobs as arrays, in the order of the file."""
         self.report = SWFReport()
         selector = Selector(os.fspath(self.path), self.rules, self.report, is_stream=is_stream)
-        for rows in _read_columns(self.path, self.report, self.limits):
+        for rows in _read_columns(self.path, self.report, self.limits, strict=self.rules.strict):
             yield selector.feed(rows)
             if selector.full:
                 break
+        if self.report.count(TraceReason.UNREADABLE) == self.report.rows:
+            deque(_read_values(self.path, TraceReport(), self.limits, strict=True), 0)  # the error of the first row
         selector.finish()
 
 
@@ -235,12 +238,13 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     Returns
     -------
     dict of int to str
-        Text of the field by line number, as in ``Trace.place``; job numbers may occur more than once.
+        Text of the field by line number, as in ``Trace.place``; job numbers may occur more than once. Lines that are
+        no rows are left out.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, or a row lacks this field or a job number.
+        If the file cannot be read, or a row of the format lacks this field.
     """
     check_int("field", field, least=1)
     found: dict[int, str] = {}
@@ -249,8 +253,10 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
             row = line.split()
             if not row or row[0][:1] == b";":
                 continue
-            if len(row) < field or not _NUMBER.fullmatch(row[0]):
-                raise WorkloadError(f"{os.fspath(path)}: line {number}: no field {field}, or no job number")
+            if not _NUMBER.fullmatch(row[0]) or len(row) < min(field, len(_FIELDS)):
+                continue  # no row of the format
+            if len(row) < field:
+                raise WorkloadError(f"{os.fspath(path)}: line {number}: no field {field}")
             found[number] = _decode(row[field - 1])
     return found
 
@@ -379,10 +385,10 @@ def _read_header(path: Pathish) -> TraceHeader:
     return TraceHeader.parse(header, numbers)
 
 
-def _read_columns(path: Pathish, report: SWFReport, limit: Limits) -> Iterator[Columns]:
-    """Yield all rows unchanged, block by block; allocated processors replace unknown requested ones."""
+def _read_columns(path: Pathish, report: SWFReport, limit: Limits, *, strict: bool) -> Iterator[Columns]:
+    """Yield all readable rows unchanged, block by block; allocated processors replace unknown requested ones."""
     first: list[Floats] = []
-    for numbers, values in _read_values(path, report, limit):
+    for numbers, values in _read_values(path, report, limit, strict=strict):
         first = first or values
         varied = [at for at in _UNREAD if _FIELDS[at] in report.unread or (values[at] != first[at][0]).any()]
         report.unread = tuple(_FIELDS[at] for at in varied)
@@ -391,64 +397,57 @@ def _read_columns(path: Pathish, report: SWFReport, limit: Limits) -> Iterator[C
 
 
 def _read_values(
-    path: Pathish, report: TraceReport, limit: Limits | None = None
+    path: Pathish, report: TraceReport, limit: Limits | None = None, *, strict: bool = False
 ) -> Iterator[tuple[NDArray[np.int64], list[Floats]]]:
-    """Yield the line numbers and fields of all rows, block by block.
+    """Yield the line numbers and fields of all readable rows, block by block.
 
     The fast path converts a whole block at once and notices only that something is wrong; the slow
     path then checks the same lines one by one to find what.
     """
-    width = 0  # number of fields of the first row, which all rows must have
+    source, width = os.fspath(path), 0  # number of fields of a row
     for first, block in line_blocks(path, chunks(path, limit)):
-        lines = block.split(b"\n")
-        width = width or next((len(row) for row in map(bytes.split, lines) if row and row[0][:1] != b";"), 0)
-        text = block
-        if width > len(_FIELDS):
-            lines = _cut(os.fspath(path), first, lines, width, report)
-            text = b"\n".join(lines)
-        kept, numbers = lines, np.arange(first, first + len(lines), dtype=np.int64)
-        if text.translate(None, _NUMERIC):  # comments, or faults
+        lines, numbers = block.split(b"\n"), np.arange(first, first + block.count(b"\n") + 1, dtype=np.int64)
+        width = width or _width_of(lines)
+        if block.translate(None, _NUMERIC):  # comments, or faults
             at = [at for at, line in enumerate(lines) if not line.lstrip().startswith(b";")]
-            kept, numbers = [lines[row] for row in at], numbers[at]
-            if b"".join(kept).translate(None, _NUMERIC) or len(text.translate(None, _CONTROLS)) < len(text):
-                _complain(os.fspath(path), first, lines)
-        rows = [line.split() for line in kept]
-        if not all(rows):
-            numbers = numbers[[bool(row) for row in rows]]
-            rows = [row for row in rows if row]
-        if rows:
-            values = _convert(rows)
-            if values is None:
-                _complain(os.fspath(path), first, lines)
+            if len(block.translate(None, _CONTROLS)) < len(block):
+                _refuse_bytes(source, first, lines)
+            lines, numbers = [lines[row] for row in at], numbers[at]
+        if not all(rows := [line.split() for line in lines]):
+            at = [at for at, row in enumerate(rows) if row]
+            lines, rows, numbers = [lines[row] for row in at], [rows[row] for row in at], numbers[at]
+        if not rows:
+            continue
+        values = _convert(rows, width)
+        if values is None:
+            wrong = [at for at, line in enumerate(lines) if _fault_of(line, width)]
+            if strict:
+                raise WorkloadError(f"{source}: line {numbers[wrong[0]]}: {_fault_of(lines[wrong[0]], width)}")
+            report.add(TraceReason.UNREADABLE, numbers[wrong].tolist())
+            report.rows, faulty = report.rows + len(wrong), {*wrong}
+            numbers = np.delete(numbers, wrong)
+            values = _convert([row for at, row in enumerate(rows) if at not in faulty], width)
+        if values is not None and len(numbers):
+            report.add(TraceReason.EXTRA_FIELDS, numbers.tolist() if width > len(_FIELDS) else ())
             yield numbers, values
 
 
-def _cut(source: str, first: int, lines: list[bytes], width: int, report: TraceReport) -> list[bytes]:
-    """Return lines without the fields after the format's 18, which some logs add; all rows must have equally many."""
-    cut, rows = [], []
-    for number, line in enumerate(lines, first):
-        row = line.split()
-        if not row or row[0][:1] == b";":
-            cut.append(line)
-            continue
-        if len(row) != width:
-            hint = " (a truncated line?)" if len(row) < width else ""
-            raise WorkloadError(
-                f"{source}: line {number}: got {len(row)} fields, expected {width} like the first row{hint}"
-            )
-        cut.append(b" ".join(row[: len(_FIELDS)]))
-        rows.append(number)
-    report.add(TraceReason.EXTRA_FIELDS, rows)
-    return cut
+def _width_of(lines: list[bytes]) -> int:
+    """Return the number of fields that most rows have; some logs add fields to the format's 18."""
+    found = Counter(len(row) for row in map(bytes.split, lines) if row and row[0][:1] != b";")
+    return max(found.most_common(1)[0][0], len(_FIELDS)) if found else 0
 
 
-def _convert(rows: list[list[bytes]]) -> list[Floats] | None:
+def _convert(rows: list[list[bytes]], width: int) -> list[Floats] | None:
+    """Return the fields of the format; None if a row has a fault."""
     try:
         fields = list(zip(*rows, strict=True))
-        if len(fields) != len(_FIELDS):
+        if len(fields) != width:  # also of no rows
             return None
         values = []
-        for field in fields:
+        for field in fields[: len(_FIELDS)]:
+            if b"".join(field).translate(None, _NUMERIC):
+                return None
             # Most fields repeat a few values: convert each value once
             known = {token: float(token) for token in dict.fromkeys(field)}
             values.append(np.fromiter(map(known.__getitem__, field), dtype=np.float64, count=len(field)))
@@ -495,31 +494,34 @@ def _decode(text: bytes) -> str:
         return text.decode("latin-1")
 
 
-def _complain(source: str, first: int, lines: list[bytes]) -> NoReturn:
-    """Raise for the first faulty line."""
+def _refuse_bytes(source: str, first: int, lines: list[bytes]) -> NoReturn:
+    """Raise for the first line with control characters, which text does not have."""
     for number, line in enumerate(lines, first):
         if line.lstrip().startswith(b";"):
             _check_comment(source, number, line)
-        elif odd := line.translate(None, _PRINTABLE):
-            where = f"{source}: line {number}: byte 0x{odd[0]:02x} at column {line.index(odd[:1]) + 1}"
+        elif len(line.translate(None, _CONTROLS)) < len(line):
+            odd = next(byte for byte in line if byte in _CONTROLS)
+            where = f"{source}: line {number}: byte 0x{odd:02x} at column {line.index(odd) + 1}"
             raise WorkloadError(f"{where}: expected ASCII text")
-        elif row := line.split():
-            _complain_of_row(source, number, row)
     raise AssertionError("the fast path refused a block in which the slow path finds no fault")
 
 
-def _complain_of_row(source: str, number: int, row: list[bytes]) -> None:
-    where = f"{source}: line {number}"
-    if len(row) != len(_FIELDS):
-        hint = " (a truncated line?)" if len(row) < len(_FIELDS) else ""
-        raise WorkloadError(f"{where}: got {len(row)} fields, expected {len(_FIELDS)}{hint}")
-    for at, token in enumerate(row):
-        field = f"{where}: field {at + 1} ({_FIELDS[at]}): got {short_repr(token.decode())}"
+def _fault_of(line: bytes, width: int) -> str:
+    """Return what is wrong with a row; empty if nothing is."""
+    row = line.split()
+    if len(row) != width:
+        hint = " (a truncated line?)" if len(row) < width else ""
+        return f"got {len(row)} fields, expected {width}{' like other rows' * (width > len(_FIELDS))}{hint}"
+    for at, token in enumerate(row[: len(_FIELDS)]):
+        if odd := token.translate(None, _PRINTABLE):
+            return f"byte 0x{odd[0]:02x} at column {line.index(odd[:1]) + 1}: expected ASCII text"
+        field = f"field {at + 1} ({_FIELDS[at]}): got {short_repr(token.decode())}"
         if not _NUMBER.fullmatch(token):
-            raise WorkloadError(f"{field}, expected a number")
-        if at in _IDS and re.fullmatch(rb"[+-]?\d+", token) and abs(int(token)) < 1 << 63:
+            return f"{field}, expected a number"
+        if at in _IDS and re.fullmatch(rb"[+-]?\d{1,19}", token) and abs(int(token)) < 1 << 63:
             continue
         if abs(float(token)) > LARGEST:
-            raise WorkloadError(f"{field}, expected a number from -1e15 to 1e15")
+            return f"{field}, expected a number from -1e15 to 1e15"
         if at in _WHOLE and float(token) % 1:
-            raise WorkloadError(f"{field}, expected an integer")
+            return f"{field}, expected an integer"
+    return ""

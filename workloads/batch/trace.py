@@ -131,6 +131,7 @@ class TraceHeader:
 class TraceReason(ListedReason):
     """Reason why a reader dropped or changed a row, or noted something about it."""
 
+    UNREADABLE = ("dropped", "a cell that is no number, or another number of cells than other rows have")
     PARTIAL_EXECUTION = (
         "dropped",
         "part of a job that has its own row: status 2, 3 or 4, or a step in Slurm's accounting",
