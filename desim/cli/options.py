@@ -95,7 +95,7 @@ def with_typing_unions(kind: Any) -> None:
     kind : type
         Dataclass; those of its fields are changed as well.
     """
-    for one in inspect.getmro(kind) if dataclasses.is_dataclass(kind) else ():
+    for one in inspect.getmro(kind) if isinstance(kind, type) else ():
         if dataclasses.is_dataclass(one):
             hints = get_type_hints(one, include_extras=True)
             one.__annotations__ = {name: _with_typing_unions(hints[name]) for name in one.__annotations__}
