@@ -469,7 +469,7 @@ def test_write_is_all_or_nothing(tmp_path: Path) -> None:
     ("job", "message"),
     [
         (Job(1, 0.0, 1, 0.0, 5.0), "job 1: requested_time: got 0, .*; workload files read 0 as unknown"),
-        (Job(1, 2e15, 1, 5.0, 5.0), "job 1: got .*, expected numbers from -1e15 to 1e15"),
+        (Job(1, 0.0, 1, 2e15, 5.0), "job 1: got .*, expected numbers from -1e15 to 1e15"),
         (Job(1, float("nan"), 1, 5.0, 5.0), "job 1: submission_time: got nan, expected a finite time >= 0 s"),
     ],
 )

@@ -11,21 +11,22 @@ from desim.tables import Column, Table
 if TYPE_CHECKING:
     from desim.problems.batch.cluster import BatchCluster
 
-__all__ = ["begin_outage", "clear_cores", "end_outage"]
+__all__: list[str] = []
 
-OUTAGES = Table(
-    "outages",
-    "cores that failed or were repaired",
-    (
-        Column("time", "float", "time of the event", unit="s"),
-        Column("event", "text", "whether the cores went down or up", values=("down", "up")),
-        Column("resources", "text", 'affected cores, as ranges such as "0-3 7"'),
-        Column("cores_up", "integer", "number of cores that are up from then on", unit="cores"),
+TABLES = (
+    Table(
+        "outages",
+        "cores that failed or were repaired",
+        (
+            Column("time", "float", "time of the event", unit="s"),
+            Column("event", "text", "whether the cores went down or up", values=("down", "up")),
+            Column("resources", "text", 'affected cores, as ranges such as "0-3 7"'),
+            Column("cores_up", "integer", "number of cores that are up from then on", unit="cores"),
+        ),
+        sort_by=("time",),
+        pack=with_cores("resources", "time", "event", "resources", "cores_up"),
     ),
-    sort_by=("time",),
-    pack=with_cores("resources", "time", "event", "resources", "cores_up"),
 )
-TABLES = (OUTAGES,)
 """Tables of a run."""
 
 
