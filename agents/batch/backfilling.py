@@ -252,16 +252,12 @@ class ConservativeBackfilling(NamedRepr):
         if not isinstance(self.priority, FCFS):
             order = self.priority.order(queue, observation.time)
             rows, lengths, longest = rows[order], lengths[order], longest[order]
-        profile.begin_compression()
-        for row, length, most in zip(rows.tolist(), lengths.tolist(), longest.tolist(), strict=True):
-            slot = self.reservations.get(row)
-            if slot is None:
-                continue
-            better = profile.compress(slot, length, most)
-            if better is not slot:
-                profile.give(slot)
-                self._reserve(profile, row, better)
-                self._settled = False
+        held = self.reservations
+        jobs = zip(rows.tolist(), lengths.tolist(), longest.tolist(), strict=True)
+        with_slot, *times = zip(*(job for job in jobs if job[0] in held), strict=True)
+        for place, slot in profile.compress([held[row] for row in with_slot], *times):
+            self._note(with_slot[place], slot)
+            self._settled = False
 
     def _fit_new(self, profile: Profile, observation: BatchObservation) -> None:
         """Reserve for the jobs without a reservation, in order."""
@@ -282,10 +278,11 @@ class ConservativeBackfilling(NamedRepr):
                 except InvalidConfiguration as error:  # of the placement policy, which does not know the job
                     raise InvalidConfiguration(f"job {observation.id_of(row)}: {error}") from error
                 if slot is not None:  # otherwise cores are down, and the job waits for their repair
-                    self._reserve(profile, row, slot)
+                    profile.take(slot)
+                    self._note(row, slot)
 
-    def _reserve(self, profile: Profile, row: int, slot: Slot) -> None:
-        profile.take(slot)
+    def _note(self, row: int, slot: Slot) -> None:
+        """Note the reservation of a job, which the profile has taken."""
         self.reservations[row] = slot
         heappush(self._starts, (slot.start, row))
         if len(self._starts) > 64 + 4 * len(self.reservations):

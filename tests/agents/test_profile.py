@@ -66,16 +66,15 @@ def test_slots_are_the_first_that_seconds_leave(kind: type[AvailabilityProfile])
             elif what == "end" and plain.taken:
                 profile.give(plain.taken.pop(rng.randrange(len(plain.taken))))
             elif what == "round":
-                profile.begin_compression()
-                for slot in rng.sample(plain.taken, len(plain.taken)):
-                    if slot.start > plain.now:
-                        plain.taken.remove(slot)
-                        better = profile.compress(slot, slot.end - slot.start)
-                        assert better == plain.first(slot.cores, slot.end - slot.start)
-                        profile.give(slot)
-                        profile.take(better)
-                        plain.taken.append(better)
-                        moved += better != slot
+                slots = [slot for slot in rng.sample(plain.taken, len(plain.taken)) if slot.start > plain.now]
+                durations = [slot.end - slot.start for slot in slots]
+                better = dict(profile.compress(slots, durations, [0.0] * len(slots)))
+                for place, slot in enumerate(slots):
+                    plain.taken.remove(slot)
+                    first = plain.first(slot.cores, durations[place])
+                    assert better.get(place, slot) == first
+                    plain.taken.append(first)
+                    moved += first != slot
             assert profile.times[0] == plain.now
             values = [plain.free(second) for second in range(END)]
             if kind is AvailabilityProfile:

@@ -89,7 +89,7 @@ class Promises(NamedRepr):
             held = Counter[int]()
             for slot in slots:
                 if slot.start <= moment < slot.end:
-                    nodes = ((one.node, one.amounts[0]) for one in slot.held) if hasattr(slot, "held") else ()
+                    nodes = slot.changes[:, [0, 2]].tolist() if hasattr(slot, "changes") else ()
                     held += Counter(dict(nodes) or dict.fromkeys(to_core_ids(slot.core_set), PER_NODE))
             assert not held or max(held.values()) <= PER_NODE
         return answer

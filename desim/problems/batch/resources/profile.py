@@ -7,6 +7,7 @@ value holds forever.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from operator import add, xor
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -176,30 +177,38 @@ class AvailabilityProfile:
         start = self._earliest(cores, duration, np.inf, np.inf, longest)
         return Reservation(start, start + duration, cores, 0) if start < np.inf else None
 
-    def begin_compression(self) -> None:
-        """Begin a round of compression, in which :meth:`compress` is called once for each job with a slot."""
-        self._freed_until, self._freed_next = self._freed_next, -np.inf
+    def compress(
+        self, slots: Sequence[Any], durations: Sequence[float], longest: Sequence[float]
+    ) -> Iterator[tuple[int, Any]]:
+        """Move each slot, in order, to the earliest one that its job could have beside all others; yield those moved.
 
-    def compress(self, slot: Reservation, duration: float, longest: float = 0.0) -> Reservation:
-        """Return the earliest slot for a job that has a slot, as if it had none.
-
-        The slot was the earliest when it was taken or in the last round. So an earlier one must use cores that were
+        A slot was the earliest when it was taken or in the last round. So an earlier one must use cores that were
         freed since, by the end of a job or by another job that moved.
 
         Parameters
         ----------
-        slot : Reservation
-            Slot of the job, the earliest at the time it was taken.
-        duration : float
-            Duration in seconds for which the job is expected to hold its cores.
-        longest : float
+        slots : sequence of Reservation
+            Slots of queued jobs, all of them taken.
+        durations : sequence of float
+            Seconds for which each job is expected to hold its cores.
+        longest : sequence of float
             As for :meth:`fit`.
 
-        Returns
-        -------
-        Reservation
-            The same object if there is no earlier slot.
+        Yields
+        ------
+        (int, Reservation)
+            Position of a slot that was moved, and the new one.
         """
+        self._freed_until, self._freed_next = self._freed_next, -np.inf
+        for place, (slot, duration, most) in enumerate(zip(slots, durations, longest, strict=True)):
+            better = self._best(slot, duration, most)
+            if better is not slot:
+                self.give(slot)
+                self.take(better)
+                yield place, better
+
+    def _best(self, slot: Reservation, duration: float, longest: float) -> Reservation:
+        """Return the earliest slot for a job as if it had none; the same object if it is not earlier."""
         if slot.start == slot.end:  # an empty slot holds no cores, so others may have been placed over it
             return self.fit(slot.cores, duration, longest) or slot
         start = self._earliest(slot.cores, duration, slot.start, self._freed_until, longest)
@@ -380,7 +389,7 @@ class CoreProfile(AvailabilityProfile):
                 return slot
         return None
 
-    def compress(self, slot: Reservation, duration: float, longest: float = 0.0) -> Reservation:
+    def _best(self, slot: Reservation, duration: float, longest: float) -> Reservation:
         """Return the earliest slot for a job as if it had none; it may start as before on lower cores."""
         since, _, cores, _ = slot
         if slot.start == slot.end:

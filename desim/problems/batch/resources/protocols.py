@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -239,25 +239,24 @@ class Profile(Protocol):
             The slot; None if there are never enough resources.
         """
 
-    def begin_compression(self) -> None:
-        """Begin a round of compression, in which :meth:`compress` is called once for each job with a slot."""
-
-    def compress(self, slot: Any, duration: float, longest: float = 0.0) -> Any:
-        """Return the earliest slot for a job that has a slot, as if it had none.
+    def compress(
+        self, slots: Sequence[Any], durations: Sequence[float], longest: Sequence[float]
+    ) -> Iterator[tuple[int, Any]]:
+        """Move each slot, in order, to the earliest one that its job could have beside all others; yield those moved.
 
         Parameters
         ----------
-        slot : Slot
-            Slot of the job, the earliest when it was taken or in the last round.
-        duration : float
-            Duration in seconds for which the job is expected to hold its resources.
-        longest : float
+        slots : sequence of Slot
+            Slots of queued jobs, all of them taken; each was the earliest when it was taken or in the last call.
+        durations : sequence of float
+            Seconds for which each job is expected to hold its resources.
+        longest : sequence of float
             As for :meth:`fit`.
 
-        Returns
-        -------
-        Slot
-            The same object if there is no earlier slot.
+        Yields
+        ------
+        (int, Slot)
+            Position of a slot that was moved, and the new one, which is taken.
         """
 
     def take(self, slot: Any) -> None:
