@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Generic, Literal, TypeVar
 
+from desim.checks import check_int
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.sweep.pools import DaskPool, LocalPool, Lost, Pool, RayPool, Refused, Reply, refusal
 
@@ -17,6 +18,8 @@ __all__ = ["BACKENDS", "Backend", "Failed", "Finished", "WorkerCrashed", "Worker
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 Backend = Literal["local", "ray", "dask"]
+#: Largest number of processes.
+MOST_WORKERS = 10_000
 BACKENDS: tuple[Backend, ...] = ("local", "ray", "dask")
 
 
@@ -46,8 +49,7 @@ class Workers:
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        if self.jobs < 1:
-            raise InvalidConfiguration(f"jobs: got {self.jobs!r}, expected at least 1")
+        check_int("jobs", self.jobs, least=1, most=MOST_WORKERS)
         if self.backend not in BACKENDS:
             raise InvalidConfiguration(f"backend: got {self.backend!r}, expected one of {', '.join(BACKENDS)}")
         if self.backend == "local" and self.address is not None:
