@@ -292,14 +292,18 @@ def read_bytes(path: Pathish) -> bytes:
         As in `open_binary`, and if the content is larger than the limit.
     """
     most = _CURRENT.get().size
+    too_large = WorkloadError(
+        f"{os.fspath(path)}: is larger than {most:,.0f} bytes; if you have the memory, try --max-size, or "
+        "desim.reading.limits in Python"
+    )
     found = io.BytesIO()
-    for part in chunks(path):
-        found.write(part)
-        if found.tell() > most:
-            raise WorkloadError(
-                f"{os.fspath(path)}: is larger than {most:,.0f} bytes; if you have the memory, try --max-size, or "
-                "desim.reading.limits in Python"
-            )
+    with open_binary(path) as file:
+        if os.stat(path).st_size > most:  # noqa: PTH116  # packed or not
+            raise too_large
+        while part := file.read(BLOCK):
+            found.write(part)
+            if found.tell() > most:
+                raise too_large
     return found.getvalue()
 
 

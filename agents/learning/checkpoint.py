@@ -95,7 +95,7 @@ def _tensors(path: Path) -> tuple[dict[str, Tensor], bytes]:
         content = read_plain(path, MOST_TENSORS)
         return load(content), content
     except (OSError, ValueError, SafetensorError) as error:
-        raise RecordError(f"{path} cannot be read: {error}") from error
+        raise RecordError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _name_of(content: bytes) -> str:

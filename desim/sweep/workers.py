@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from desim.checks import check_choice
+from desim.checks import check_choice, check_int
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.sweep.pools import DaskPool, LocalPool, Lost, Pool, RayPool, Refused, Reply, refusal
 
@@ -18,6 +18,8 @@ __all__ = ["Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tas
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 Backend = Literal["local", "ray", "dask"]
+#: Largest number of processes.
+MOST_WORKERS = 10_000
 
 
 class WorkerCrashed(DesimError):
@@ -46,8 +48,7 @@ class Workers:
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        if self.jobs < 1:
-            raise InvalidConfiguration(f"jobs: got {self.jobs!r}, expected at least 1")
+        check_int("jobs", self.jobs, least=1, most=MOST_WORKERS)
         check_choice("backend", self.backend, get_args(Backend))
         if self.backend == "local" and self.address is not None:
             raise InvalidConfiguration(

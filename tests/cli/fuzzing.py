@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+CORPUS = Path(__file__).parents[1] / "corpus"
 SECONDS = 20
 MEMORY = 4 * 2**30
 
@@ -141,7 +142,12 @@ def mutated_json(rng: random.Random, document: Any) -> str:
 def files(rng: random.Random, here: Path) -> list[tuple[str, Callable[[], str | bytes], tuple[str, ...]]]:
     """Return the readers: name of the file, its content, and the command line around it."""
     stored = json.loads((here / "stored" / "result.json").read_text())
+    made = json.loads((here / "stored" / "provenance.json").read_text())
     out = str(here / "copy")
+    sacct, stg, standard, taillard, pegasus = (
+        (CORPUS / name).read_text()
+        for name in ("sacct.csv", "graph.stg", "standard.jsp", "taillard.jsp", "pegasus.yml")
+    )
     return [
         ("w.swf", lambda: mutated_text(rng, SWF), (*BATCH, "--trace", "FILE")),
         ("w.swf.gz", lambda: gzip.compress(mutated_text(rng, SWF).encode()), (*BATCH, "--trace", "FILE")),
@@ -156,6 +162,17 @@ def files(rng: random.Random, here: Path) -> list[tuple[str, Callable[[], str | 
         ("n.csv", lambda: mutated_text(rng, NODES_CSV), (*BATCH, "--jobs", "5", "--nodes", "FILE")),
         ("l.yaml", lambda: mutated_text(rng, LIMITS), (*BATCH, "--jobs", "5", "--users", "2", "--limits", "FILE")),
         ("s.toml", lambda: mutated_text(rng, STUDY), ("compare", "FILE")),
+        ("w.csv", lambda: mutated_text(rng, sacct), (*BATCH, "--cores", "8", "--trace", "FILE")),
+        ("w.csv", lambda: mutated_text(rng, sacct), (*BATCH, "--strict", "--cores", "8", "--trace", "FILE")),
+        ("w.stg", lambda: mutated_text(rng, stg), (*DAG, "--trace", "FILE")),
+        ("w.jsp", lambda: mutated_text(rng, standard), (*DAG, "--trace", "FILE")),
+        ("w.jsp", lambda: mutated_text(rng, taillard), (*DAG, "--trace", "FILE")),
+        ("w.yml", lambda: mutated_text(rng, pegasus), (*DAG, "--trace", "FILE")),
+        (
+            "stored/provenance.json",
+            lambda: mutated_json(rng, made),
+            ("view", str(here / "stored"), "--out", out + ".html"),
+        ),
         ("stored/result.json", lambda: mutated_json(rng, stored), ("validate", str(here / "stored"))),
         (
             "stored/result.json",
@@ -179,8 +196,7 @@ def options(rng: random.Random) -> tuple[str, ...]:
 def perform(number: int, here: Path, main: Callable[[list[str]], int]) -> dict[str, Any]:
     """Give an input to the command line, and return what came of it."""
     rng = random.Random(number)
-    stored = here / "stored" / "result.json"
-    kept = stored.read_bytes()
+    kept = {path: path.read_bytes() for path in (here / "stored").glob("*.json")}
     arguments = list(options(rng))
     if number % 4:
         readers = files(rng, here)
@@ -198,14 +214,15 @@ def perform(number: int, here: Path, main: Callable[[list[str]], int]) -> dict[s
         kind = "accepted" if status == 0 else "one sentence" if error.getvalue().count("\n") == 1 else "several lines"
         kind = "parser" if is_parser else kind
         kind = kind if status != 1 else f"status 1, {kind}"
-    except TimeoutError:
+    except TooLong:
         kind = "too long"
     except BaseException:
         kind = "traceback"
         error.write(traceback.format_exc())
     finally:
         signal.alarm(0)
-        stored.write_bytes(kept)
+        for path, content in kept.items():
+            path.write_bytes(content)
     told = error.getvalue()[-600:] if kind not in ("accepted", "parser", "one sentence") else ""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
     command = " ".join(arguments)[:300]
@@ -219,8 +236,12 @@ def perform(number: int, here: Path, main: Callable[[list[str]], int]) -> dict[s
     }
 
 
+class TooLong(BaseException):
+    """An input has taken too long; a sweep does not take it for an error of a run."""
+
+
 def _too_long(number: int, frame: object) -> None:
-    raise TimeoutError
+    raise TooLong
 
 
 def prepare(here: Path, main: Callable[[list[str]], int]) -> None:

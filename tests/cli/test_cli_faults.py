@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,15 @@ from desim.validation import validate
 
 CALL = [sys.executable, "-c", f"{INTERRUPTIBLE}import sys; from desim.cli import main; sys.exit(main())"]
 RUN = ["run", "batch", "--jobs", "400000", "--cores", "64", "--agent", "fcfs", "--stream", "--out"]
-COMPARE = ["compare", "batch", "--jobs", "3000", "--agents", "fcfs,easy", "--seeds", "4", "--json", "--out"]
+COMPILED = ["run", "batch", "--jobs", "300000", "--cores", "64", "--agent", "fcfs", "--engine", "compiled", "--out"]
+COMPARE = ["compare", "batch", "--jobs", "3000", "--agents", "fcfs,easy", "--seeds", "4", "--json"]
+SWEEP = ["compare", "batch", "--jobs", "1000", "--agents", "fcfs,easy", "--seeds", "2", "--load", "0.7,0.9", "--json"]
+TRAIN = [
+    "train", "batch", "--num-cores", "16", "--head", "4", "--tail", "2", "--num-traces", "2", "--trace-jobs", "60",
+    "--num-jobs", "15", "--num-envs", "2", "--num-steps", "20", "--validation-episodes", "1", "--validate-every", "10",
+    "--total-steps", "4000", "--seed", "1",
+]  # fmt: skip
+REPRODUCE = ["reproduce", "ogasched", "--only", "figure7", "--quick", "--seeds", "1", "--jobs", "1"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 #: Seconds in which a command ends after a signal, on a machine that others use as well.
 SOON = 5.0
@@ -69,23 +79,131 @@ def test_a_signal_ends_a_run_with_what_it_has_recorded(tmp_path: Path, number: i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_comparison_continues_after_a_signal_and_ends_with_the_same_bytes(tmp_path: Path, number: int) -> None:
-    for workers in ("1", "2"):
-        out = tmp_path / workers
-        command = [*COMPARE, str(out), "--workers", workers]
-        status, errors, seconds = ended(command, number, lambda out=out: len(list(out.glob("runs/*.json"))) >= 2)
-        print(
-            signal.Signals(number).name, "compare, workers", workers, status, f"{seconds:.2f} s", errors[-120:].strip()
-        )
+@pytest.mark.parametrize("phase", ["result.json", "jobs/part-000002.parquet"])
+def test_a_signal_ends_a_compiled_run_at_a_whole_part(tmp_path: Path, number: int, phase: str) -> None:
+    out = tmp_path / "run"
+    status, errors, seconds = ended([*COMPILED, str(out)], number, (out / phase).exists)
+    print(signal.Signals(number).name, "compiled run", phase, status, f"{seconds:.2f} s", errors.strip())
+    assert seconds < SOON
+    assert status == (-number if number == signal.SIGKILL else 1)
+    if number == signal.SIGKILL:
+        subprocess.run([*CALL, "recover", str(out)], capture_output=True, check=False)
+    if phase != "result.json":
+        assert Result.load(out).info["status"] == "interrupted"
+        assert validate(Result.load(out)).ok
+
+
+def steps_of(out: Path) -> int:
+    """Return the number of decisions of a training that are stored."""
+    path = out / "checkpoint" / "checkpoint.json"
+    return int(json.loads(path.read_text())["steps"]) if path.exists() else 0
+
+
+def num_stored(out: Path) -> int:
+    """Return the number of runs that are stored."""
+    return len(list(out.rglob("runs/**/*.json")))
+
+
+#: Commands that continue, when they are in which phase, and files that do not depend on interruptions.
+CONTINUED: dict[str, tuple[list[str], dict[str, Callable[[Path], bool]], list[str]]] = {
+    "compare, 1 worker": (
+        [*COMPARE, "--workers", "1"],
+        {"start": Path.exists, "middle": lambda out: num_stored(out) >= 2, "late": lambda out: num_stored(out) >= 7},
+        ["comparison.csv"],
+    ),
+    "compare, 2 workers": (
+        [*COMPARE, "--workers", "2"],
+        {"start": Path.exists, "middle": lambda out: num_stored(out) >= 2, "late": lambda out: num_stored(out) >= 6},
+        ["comparison.csv"],
+    ),
+    "sweep": (
+        [*SWEEP, "--workers", "1"],
+        {"start": Path.exists, "middle": lambda out: num_stored(out) >= 3, "late": lambda out: num_stored(out) >= 7},
+        ["load-0.7/comparison.csv", "load-0.9/comparison.csv"],
+    ),
+    "train": (
+        TRAIN,
+        {
+            "start": lambda out: (out / "checkpoint").exists(),
+            "middle": lambda out: steps_of(out) >= 800,
+            "late": lambda out: steps_of(out) >= 3_200,
+        },
+        ["split-window-4-2.safetensors"],
+    ),
+    "reproduce": (
+        REPRODUCE,
+        {"start": Path.exists, "middle": lambda out: num_stored(out) >= 1, "late": lambda out: num_stored(out) >= 12},
+        ["figure7/frame.csv"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the directory of a command that was not interrupted."""
+    found: dict[str, Path] = {}
+
+    def make(name: str) -> Path:
+        if name not in found:
+            found[name] = tmp_path_factory.mktemp("whole") / "out"
+            command = [*CALL, *CONTINUED[name][0], "--out", str(found[name])]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+        return found[name]
+
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("name", CONTINUED)
+def test_what_continues_after_a_signal_ends_with_the_same_bytes(
+    tmp_path: Path, whole: Callable[[str], Path], name: str, number: int
+) -> None:
+    options, phases, files = CONTINUED[name]
+    for phase, is_time in phases.items():
+        out = tmp_path / phase
+        command = [*options, "--out", str(out)]
+        status, errors, seconds = ended(command, number, partial(is_time, out))
+        before = num_stored(out)
+        told = errors.strip().splitlines()[-1:] or [""]
+        print(signal.Signals(number).name, name, phase, status, f"{seconds:.2f} s", f"{before} stored:", told[0][-120:])
         assert seconds < SOON
         assert status == (-number if number == signal.SIGKILL else 1)
         again = subprocess.run([*CALL, *command], capture_output=True, text=True, check=False)
         assert again.returncode == 0, again.stderr
         assert list(out.rglob("*.partial")) == []
-    whole = tmp_path / "whole"
-    subprocess.run([*CALL, *COMPARE, str(whole), "--workers", "1"], capture_output=True, check=True)
-    for workers in ("1", "2"):
-        assert (tmp_path / workers / "comparison.csv").read_bytes() == (whole / "comparison.csv").read_bytes()
+        assert num_stored(out) >= before
+        for file in files:
+            assert (out / file).read_bytes() == (whole(name) / file).read_bytes(), (phase, file)
+
+
+@pytest.mark.slow
+def test_limits_of_the_machine_are_one_sentence(tmp_path: Path) -> None:
+    small = ["run", "batch", "--jobs", "20000", "--agent", "fcfs", "--stream", "--out", str(tmp_path / "run")]
+    compare = [*COMPARE, "--workers", "1", "--out", str(tmp_path / "compare")]
+    large = ["run", "batch", "--jobs", "90000000", "--agent", "fcfs"]
+    for limit, most, command, told in (
+        (resource.RLIMIT_FSIZE, 50_000, small, "File too large"),
+        (resource.RLIMIT_FSIZE, 50_000, compare, "File too large"),
+        (resource.RLIMIT_AS, 1 << 30, large, "memory is exhausted"),
+        (resource.RLIMIT_NOFILE, 8, small, "Too many open files"),
+    ):
+        done = subprocess.run(
+            [*CALL, *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=lambda limit=limit, most=most: resource.setrlimit(limit, (most, most)),
+        )
+        print("rlimit", limit, command[0], done.returncode, done.stderr.strip()[-200:])
+        if limit != resource.RLIMIT_NOFILE:  # with few files, Python itself may not start
+            assert done.returncode == 1
+            assert told in done.stderr.splitlines()[-1]
+            assert "Traceback" not in done.stderr
+        assert list(tmp_path.rglob("*.partial")) == []
+    again = subprocess.run([*CALL, *compare], capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
 
 
 SMALL_DISK = """
@@ -117,6 +235,8 @@ desim(*compare, "--out", f"{place}/compare")
 mount("-o", "remount,ro")
 desim("run", "batch", "--jobs", "5", "--agent", "fcfs", "--out", f"{place}/other")
 desim("convert", f"{place}-kept", f"{place}/other.csv")
+desim(*compare, "--out", f"{place}/another")
+desim("train", "batch", "--quick", "--out", f"{place}/training")
 print(json.dumps(found))
 """
 
@@ -130,15 +250,15 @@ def test_a_full_or_read_only_disk_is_one_sentence_and_a_sweep_continues_later(tm
     command = [*unshare, sys.executable, "-c", SMALL_DISK, str(tmp_path / "disk")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    kept, *full, again, read_only, unwritten = json.loads(done.stdout)
+    kept, *full, again, _, _, _, _ = found = json.loads(done.stdout)
     print(done.stdout)
     assert (kept[1], again[1]) == (0, 0)
     for name, status, errors in full:
         assert (name, status) == (name, 1)
         assert "No space left on device" in errors
         assert errors.rstrip().splitlines()[-1].startswith("desim: error: cannot ")
-    for _, status, errors in (read_only, unwritten):
-        assert (status, errors.count("\n")) == (2, 1)
+    for _, status, errors in found[-4:]:
+        assert (status, errors.count("\n")) == (2, 1), errors
         assert "Read-only file system" in errors
 
 

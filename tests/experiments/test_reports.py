@@ -114,7 +114,7 @@ def test_account_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         Account.read(tmp_path)
     for text in ("", "{", "[]", '{"module": 1}', '{"blocks": [{"kind": "unheard-of"}]}'):
         (tmp_path / ACCOUNT_FILE).write_text(text)
-        with pytest.raises(RecordError, match=f"{ACCOUNT_FILE}: cannot be read"):
+        with pytest.raises(RecordError, match=f"{ACCOUNT_FILE} cannot be read"):
             Account.read(tmp_path)
 
 

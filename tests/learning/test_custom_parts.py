@@ -178,7 +178,9 @@ def test_a_network_of_ones_own_is_trained_and_acts_like_any_other(problem: str, 
     assert getattr(agent, "name", "").endswith("mine")
 
 
-def test_a_changed_module_is_warned_of_and_a_missing_one_is_an_error(module: str, tmp_path: Path) -> None:
+def test_a_changed_module_is_warned_of_and_a_missing_one_is_an_error(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = f"{module}:Net"
     written(replace(BATCH, agent=replace(BATCH.agent, network=name)), tmp_path / "mine")
     SplitWindowAgent.load(tmp_path / "mine")
@@ -188,7 +190,16 @@ def test_a_changed_module_is_warned_of_and_a_missing_one_is_an_error(module: str
         SplitWindowAgent.load(tmp_path / "mine")
     path.rename(tmp_path / "elsewhere.txt")
     sys.modules.pop(module)
+    told = (
+        f"mine: custom network: its model card names {name}, and a file alone does not import code; .* set DESIM_TRUST"
+    )
+    with pytest.raises(InvalidConfiguration, match=told):
+        SplitWindowAgent.load(tmp_path / "mine")
+    monkeypatch.setenv("DESIM_TRUST", f"other,{module}")
     with pytest.raises(InvalidConfiguration, match=f"mine: custom network: {name}: .*'{module}'"):
+        SplitWindowAgent.load(tmp_path / "mine")
+    (tmp_path / "elsewhere.txt").rename(path)
+    with pytest.warns(UserWarning, match="has changed since"):
         SplitWindowAgent.load(tmp_path / "mine")
 
 
