@@ -4,8 +4,9 @@ When jobs arrive, or an outage has invalidated the plan, all unassigned nodes ar
 these nodes with fixed executors for some of them; list scheduling decodes it, see :mod:`desim.agents.dag.decoders`. The
 search starts from the plans of common orders and allocations and from the rest of the last plan. It moves nodes and
 jobs to other positions until the budget is used up. Between plannings the plan is carried out, with each copy assigned
-as late as possible, so that later arrivals can still change it. On pools, the search justifies schedules instead, see
-``desim.agents.dag.pool_search``.
+as late as possible, so that later arrivals can still change it. For the makespan where each node may run on one
+executor only, as in job shops, tabu search moves nodes within blocks, see ``desim.agents.dag.disjunctive_search``. On
+pools, the search justifies schedules instead, see ``desim.agents.dag.pool_search``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import EFT
+from desim.agents.dag.disjunctive_search import improved, is_disjunctive
 from desim.agents.dag.list_scheduling import ListScheduler
 from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp, upward_rank
 from desim.agents.dag.planning import in_order_of_start
@@ -70,6 +72,8 @@ class DagSearchState:
         For each node, the index of its job in ``states`` and its number in the job.
     planned : list of int
         Unassigned nodes, except those that no executor that is up may run, and their descendants.
+    is_disjunctive : bool
+        Whether jobs restrict executors so that each of these nodes may run on exactly one.
     """
 
     def __init__(self, observation: DagObservation, objective: Objective, *, gaps: bool, late: bool) -> None:
@@ -103,6 +107,8 @@ class DagSearchState:
             insertion=True,
             duplication=True,
         )
+        restricted = any(state.is_restricted for state in self.states)
+        self.is_disjunctive = restricted and is_disjunctive(self.schedule, self.planned)
         self._decoded: IntArray = self.planned
         self._decoders.find_bounds(self.schedule, self.planned)
 
@@ -257,7 +263,7 @@ class SearchAgent(NamedRepr):
         Quantity to minimize for the jobs in the system: end of the last job; mean end; or mean ratio of the time from
         submission to end to the longest path through the job.
     budget : Budget, optional
-        Limit on each search. Default: 1,000 moves; on pools, a move is a backward and a forward pass.
+        Limit on each search. Default: 1,000 moves. On pools, a move is a backward and a forward pass.
     by_shares : bool
         Whether demands are added as floats, in shares of the capacity of a pool, as in the arithmetic of a published
         study. Exact fills may then be refused.
@@ -439,9 +445,12 @@ class SearchAgent(NamedRepr):
             self._queues = []
             return
         order, own, insertion, duplication = self._best_beginning(situation, observation)
-        search = self._improve(situation, order, own, insertion, duplication)
-        self.value = situation.value(search.best_order, search.best_own, insertion=insertion, duplication=duplication)
-        self._remember(situation, search.best_order, search.best_own)
+        if self.objective == "makespan" and situation.is_disjunctive:
+            order, insertion, duplication = self._reorder(situation, order, own, insertion, duplication)
+        else:
+            order, own = self._improve(situation, order, own, insertion, duplication)
+        self.value = situation.value(order, own, insertion=insertion, duplication=duplication)
+        self._remember(situation, order, own)
         self._queues = self._read(situation)
 
     def _plan_on_pools(self, observation: DagObservation) -> list[list[Step]]:
@@ -546,10 +555,23 @@ class SearchAgent(NamedRepr):
         plans = zip(np.split(keys, ends), np.split(own, ends), strict=True)
         self._last = dict(zip(situation.states, plans, strict=True))
 
+    def _reorder(
+        self, situation: DagSearchState, order: IntArray, own: IntArray, insertion: bool, duplication: bool
+    ) -> tuple[IntArray, bool, bool]:
+        """Return the best order that a tabu search finds, and whether to decode it with insertion and duplication."""
+        value = situation.value(order, own, insertion=insertion, duplication=duplication)
+        nodes, copies = situation.schedule.nodes, situation.schedule.copies
+        beginning = order[np.argsort(copies["start"][nodes["copy"][order]], kind="stable")]
+        situation.clear()
+        found = improved(situation.schedule, beginning, self.budget, self._state)
+        if situation.value(found, own, insertion=False, duplication=False) > value:
+            return order, insertion, duplication
+        return found, False, False
+
     def _improve(
         self, situation: DagSearchState, order: IntArray, own: IntArray, insertion: bool, duplication: bool
-    ) -> Any:
-        """Return the search after the budget is used up."""
+    ) -> tuple[IntArray, IntArray]:
+        """Return the best order and executors when the budget is used up."""
         schedule = situation.schedule._replace(insertion=insertion, duplication=duplication)
         value = situation.value(order, own, insertion=insertion, duplication=duplication)
         places = np.full(len(situation.owners), NONE)
@@ -575,7 +597,7 @@ class SearchAgent(NamedRepr):
             decoders(DECODERS).improve(schedule, search, number)
             left -= number
         decoders(DECODERS).roll_back(schedule, search.order, 0)
-        return search
+        return search.best_order, search.best_own
 
     def _patience(self, number: int) -> int:
         """Return the length of the history in late acceptance, in moves."""
