@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from pkgutil import resolve_name
 
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
 from desim.agents.batch.moldable import MoldableBackfilling
@@ -44,39 +45,10 @@ def _split_window(source: str) -> Agent:
     return agent
 
 
-def _dbf(source: str) -> Agent:
-    """Return DBF with trained weights, given by a pretrained name or a path."""
-    from desim.agents.batch.dbf import DBFAgent
-
-    return DBFAgent.named(source)
-
-
-def _inspector(source: str, *, released: bool = False) -> Agent:
-    """Return the inspector with trained weights, given by a pretrained name or a path."""
-    from desim.agents.batch.inspector import Inspector, SchedInspector
-
-    return (SchedInspector if released else Inspector).named(source)
-
-
-def _accepting(base: str, *, released: bool = False) -> Agent:
-    """Return an inspector that accepts everything, which acts as its base policy does."""
-    from desim.agents.batch.inspector import Inspector, SchedInspector
-
-    return (SchedInspector if released else Inspector)(base)
-
-
-def _search(rest: str) -> Agent:
-    """Return the search agent for an objective and optionally a budget, such as ``waiting_time_mean:300``."""
-    from desim.agents.batch.search import SearchAgent
-
-    return SearchAgent.named(f"batch:{rest}")
-
-
-def _recorded(source: str) -> Agent:
-    """Return the agent that repeats the starts recorded in a log."""
-    from desim.agents.batch.trace_replay import TraceReplay
-
-    return TraceReplay.named(source)
+def _imported(where: str, text: str) -> Agent:
+    """Return an agent of a module that is imported when it is needed; it is made by, say, ``dbf:DBFAgent.named``."""
+    agent: Agent = resolve_name(f"desim.agents.batch.{where}")(text)
+    return agent
 
 
 def _easy(rest: str, *, specific_cores: bool = False) -> Agent:
@@ -131,22 +103,23 @@ _REGISTRY: Registry = Registry(
         "split-window:NAME@HEAD-TAIL": Family("The same network with another window.", _split_window),
         "dbf:NAME": Family(
             "DBF as published: pretrained name, or path such as ./out/dbf-m20-t1.",
-            _dbf,
+            partial(_imported, "dbf:DBFAgent.named"),
         ),
         "inspector:NAME": Family(
             "A network that rejects some choices of a priority, after SchedInspector: pretrained name, or path.",
-            _inspector,
+            partial(_imported, "inspector:Inspector.named"),
         ),
         "inspector-PRIORITY": Family(
-            "Base policy of inspector: the chosen job waits for its cores, and others backfill as in EASY.", _accepting
+            "Base policy of inspector: the chosen job waits for its cores, and others backfill as in EASY.",
+            partial(_imported, "inspector:Inspector"),
         ),
         "schedinspector:NAME": Family(
             "SchedInspector as its program was released: pretrained name, or path.",
-            partial(_inspector, released=True),
+            partial(_imported, "inspector:SchedInspector.named"),
         ),
         "schedinspector-PRIORITY": Family(
             "Base policy of schedinspector: others start in order of arrival if they end before the chosen job starts.",
-            partial(_accepting, released=True),
+            partial(_imported, "inspector:SchedInspector"),
         ),
         "rollout:BASE": Family(
             "Try starts in simulation, with agent BASE for later decisions, to minimize the mean bounded slowdown.",
@@ -158,11 +131,12 @@ _REGISTRY: Registry = Registry(
         ),
         "search:batch:OBJECTIVE:BUDGET": Family(
             "Search over orders of the queue, and start what the best order starts now; needs numba.",
-            _search,
+            lambda rest: _imported("search:SearchAgent.named", f"batch:{rest}"),
             "waiting_time_mean",
         ),
         "replay:FILE": Family(
-            "Start each job at the time recorded in the log, or as soon as possible after it.", _recorded
+            "Start each job at the time recorded in the log, or as soon as possible after it.",
+            partial(_imported, "trace_replay:TraceReplay.named"),
         ),
     },
 )

@@ -76,7 +76,8 @@ JOBS = [
 
 
 def test_groups() -> None:
-    log = wait_log(JOBS, [0.0, 0.0, 9_000.0, NAN], queues=["b", "a", "b", ""])
+    jobs = [job._replace(queue=queue) for job, queue in zip(JOBS, ("b", "a", "b", ""), strict=True)]
+    log = wait_log(jobs, [0.0, 0.0, 9_000.0, NAN])
     found = group_nearness([0.0, 700.0, NAN, 5.0], log)
     shares = {by: {name: one.near for name, one in groups.items()} for by, groups in found.items()}
     assert shares == {
@@ -119,7 +120,7 @@ def test_waits_with_free_cores_as_by_hand(rows: list[tuple[int, float, int, int]
 
 
 def test_refusals() -> None:
-    with pytest.raises(InvalidConfiguration, match="got 1 waits for 4 jobs, expected one value of each per job"):
+    with pytest.raises(InvalidConfiguration, match="got 1 waits for 4 jobs, expected one per job"):
         wait_log(JOBS, [1.0])
     with pytest.raises(InvalidConfiguration, match="got no known wait, so there is nothing to compare with"):
         wait_log(JOBS, [NAN] * 4)

@@ -111,12 +111,7 @@ class WaitAccuracy:
 
 
 def wait_log(
-    jobs: Sequence[Job],
-    waiting_time: ArrayLike,
-    *,
-    queues: Sequence[str] | None = None,
-    clock_start: float = 0.0,
-    zone: tzinfo = UTC,
+    jobs: Sequence[Job], waiting_time: ArrayLike, *, clock_start: float = 0.0, zone: tzinfo = UTC
 ) -> RecordedWaits:
     """Return recorded waits grouped by cores, requested time, hour of submission and, if known, queue.
 
@@ -126,8 +121,6 @@ def wait_log(
         Jobs of the log in order of submission.
     waiting_time : array_like
         Wait of each job in seconds; nan if unknown.
-    queues : sequence of str, optional
-        Queue of each job; ``""`` if unknown.
     clock_start : float
         Time 0 of the jobs' clock in seconds since 1970, to compute the hour of submission.
     zone : tzinfo
@@ -144,10 +137,8 @@ def wait_log(
         If the lengths differ, or no wait is known.
     """
     waits = np.array(waiting_time, dtype=np.float64)
-    if len(waits) != len(jobs) or (queues is not None and len(queues) != len(jobs)):
-        raise InvalidConfiguration(
-            f"waiting_time and queues: got {len(waits)} waits for {len(jobs)} jobs, expected one value of each per job"
-        )
+    if len(waits) != len(jobs):
+        raise InvalidConfiguration(f"waiting_time: got {len(waits)} waits for {len(jobs)} jobs, expected one per job")
     if np.isnan(waits).all():
         raise InvalidConfiguration("waiting_time: got no known wait, so there is nothing to compare with")
     cores = np.array([job.requested_cores for job in jobs])
@@ -160,7 +151,8 @@ def wait_log(
         "requested time": (np.searchsorted(list(_TIMES.values()), times), [*_TIMES, "longer"]),
         "hour of submission": (np.array(hours, dtype=np.int64), [f"{hour:02}" for hour in range(24)]),
     }
-    if queues is not None:
+    queues = [job.queue for job in jobs]
+    if any(queues):
         counts = {name: queues.count(name) for name in dict.fromkeys(queues)}
         names = sorted(counts, key=lambda name: (-counts[name], name))
         places = {name: place for place, name in enumerate(names)}
