@@ -158,7 +158,11 @@ class CompiledRequest:
         The same request with one task; as many tasks of both fit on a node.
     only_cores : bool
         Whether a task needs nothing but cores: a node fits if it is eligible and enough of its cores are free.
+    number : int
+        Its place among the requests of the table.
     """
+
+    number: int
 
     def __init__(self, request: Request, table: NodeTable, passes: tuple[int, ...] = ()) -> None:
         self.request, self.passes = request, passes
@@ -271,6 +275,11 @@ class NodeTable:
         Number of each node's first core in the cluster.
     has_speeds : bool
         Whether any node has a speed other than 1.
+    requests : list of CompiledRequest
+        Requests compiled so far.
+    columns : array of int, shape (S, R + 6)
+        By number of a request: the amounts per task, tasks, the number of the same request with one task, GPUs and
+        thousandths of one GPU per task, most tasks per node, and whether nodes are exclusive.
 
     Raises
     ------
@@ -302,6 +311,8 @@ class NodeTable:
         self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
         self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
+        self.requests: list[CompiledRequest] = []
+        self.columns = np.zeros((0, len(self.resources) + 6), np.int64)
         self._plain: dict[int, CompiledRequest] = {}  # of jobs without a request, by cores
         self._shapes: dict[
             object, CompiledRequest
@@ -422,6 +433,12 @@ class NodeTable:
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = CompiledRequest(request, self, passes)
+            shape.number = number = len(self.requests)
+            self.requests.append(shape)
+            if number == len(self.columns):
+                self.columns = np.pad(self.columns, ((0, max(number, 16)), (0, 0)))
+            of_others = shape.tasks, shape.single.number, shape.gpus, shape.share, shape.most, shape.exclusive
+            self.columns[number] = (*shape.amounts, *of_others)
         return shape
 
     def compiled_request(self, job: Job) -> CompiledRequest:

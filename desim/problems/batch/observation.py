@@ -413,6 +413,8 @@ class BatchState:
         Number of times that preemption has changed the running jobs or their expected ends.
     predictions : Predictions or None
         Expected run times; None if jobs are expected to run for their requested times.
+    insertions : int
+        Number of jobs that were put elsewhere than at the end of the queue, among them those that were in it before.
     """
 
     env: simpy.Environment
@@ -432,6 +434,7 @@ class BatchState:
     borrowed: dict[int, tuple[int, float]] = field(default_factory=dict)
     preemptions: int = 0
     predictions: Predictions | None = None
+    insertions: int = 0
 
     def __post_init__(self) -> None:
         """Begin with all reservations of the resources."""
@@ -457,6 +460,7 @@ class BatchState:
         self._insert(row, job, place)
 
     def _insert(self, row: int, job: Job, place: int) -> None:
+        self.insertions += 1
         jobs = [*self.queued.items()]
         jobs.insert(place, (row, job))
         self.queued.clear()  # the same dictionary, in a new order

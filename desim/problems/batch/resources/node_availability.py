@@ -19,6 +19,10 @@ __all__ = ["NodeAvailability", "StartOnNodes"]
 
 IntArray = NDArray[np.int64]
 
+SEVERAL, MANY = 8, 128
+"""From more requests and up to this number of nodes, counting tasks for all requests at once is faster."""
+
+MOST = np.iinfo(np.int64).max
 FEW = 4
 """Up to this number, changing nodes one by one is faster than array operations."""
 
@@ -157,6 +161,45 @@ class NodeAvailability:
     def total(self, shape: CompiledRequest) -> int:
         """Return how many tasks of a request fit on all nodes together."""
         return int(self.counts(shape).sum())
+
+    def enough_for(self, numbers: IntArray) -> NDArray[np.bool_]:
+        """Return whether all tasks of some requests fit now, each on its own.
+
+        Parameters
+        ----------
+        numbers : array of int, shape (n,)
+            Numbers of requests, see :attr:`NodeTable.requests`.
+
+        Returns
+        -------
+        array of bool, shape (n,)
+            Whether each fits.
+        """
+        if not self.counts_at_once(len(numbers)):
+            requests = self.table.requests
+            return np.array([self.fits(requests[number]) for number in numbers.tolist()], np.bool_)
+        return np.asarray(self.table.columns[numbers, len(self.table.resources)] <= self._totals(numbers))
+
+    def counts_at_once(self, count: int) -> bool:
+        """Return whether counting tasks for that many requests at once is faster than for one after the other."""
+        return count > SEVERAL and len(self.table) <= MANY and not self.table.reservations
+
+    def _totals(self, numbers: IntArray) -> IntArray:
+        """Return how many tasks of some requests fit, by operations on all of them, without advance reservations."""
+        requests = self.table.requests
+        *amounts, _, _, gpus, share, counts, exclusive = self.table.columns[numbers].T[:, :, None]
+        for column, needed in enumerate(amounts):
+            if needed.any():
+                fit = self.free[:, column] // np.maximum(needed, 1)
+                counts = np.minimum(counts, fit if needed.all() else np.where(needed, fit, MOST))
+        if gpus.any():
+            counts = np.minimum(counts, np.where(gpus, self.whole // np.maximum(gpus, 1), MOST))
+        if len(shared := share.ravel().nonzero()[0]):
+            counts[shared] = np.minimum(counts[shared], (self.gpus // share[shared, :, None]).sum(axis=2))
+        usable = np.array([requests[number].eligible for number in numbers.tolist()]) & ~self.down
+        if exclusive.any():
+            usable &= (self.jobs == 0) | (exclusive == 0)
+        return np.asarray((counts * usable).sum(axis=1))
 
     def fits(self, shape: CompiledRequest) -> bool:
         """Return whether all tasks of a request fit now."""

@@ -53,7 +53,7 @@ class NodePlan:
         self._around = around_reservations and bool(observation.reservations)
         self._num_heads = self._head_cores = 0  # the first jobs of the queue, which start but have no place yet
         self._blocked_cores = 0
-        self._requests: list[CompiledRequest] | None = None  # of all queued jobs, once they are needed
+        self._numbers: IntArray | None = None  # of the requests of all queued jobs, once they are needed
         self._totals: dict[object, int] = {}  # tasks that fit, by request of one task, until a job starts
         self._failed: set[object] = set()  # requests that did not fit: free resources only shrink
         self._fitting: IntArray | None = None  # last result of fitting(); None after each start
@@ -80,27 +80,43 @@ class NodePlan:
     def fitting(self, among: IntArray | None = None) -> IntArray:
         """Return the positions of the jobs that could start now; each distinct request is checked once."""
         if among is not None and among is self._fitting:
-            return among
+            self._fitting = self._fitting_beside(among)
+            return self._fitting
         if isinstance(self.room, NodeLevels) and self.room.single is not None:
             return self._fitting_by_cores(self.room.single, among)
-        if self._requests is None:
-            self._requests = self.nodes.compiled_requests()
-        requests = self._requests
-        positions = range(len(requests)) if among is None else among.tolist()
+        if self._numbers is None:
+            self._numbers = self.nodes.request_numbers()
+        positions = np.arange(len(self._numbers)) if among is None else among
         if self._started:
-            positions = [position for position in positions if position not in self._started]
-        distinct = list(dict.fromkeys(map(requests.__getitem__, positions)))
-        if not distinct:
-            return np.empty(0, np.int64)
+            positions = positions[~np.isin(positions, [*self._started])]
+        numbers = self._numbers[positions]
         self._look(0.0)
-        fits = {each for each in distinct if self._total(each) >= each.tasks}
-        found = [position for position in positions if requests[position] in fits]
+        found = positions[self._enough_for(numbers)]
         if self._around:
-            found = [position for position in found if self._has_room(*self._job(position)[::2])]
+            found = np.array([each for each in found.tolist() if self._has_room(*self._job(each)[::2])], np.int64)
+        self._fitting = found
+        return found
+
+    def _fitting_beside(self, positions: IntArray) -> IntArray:
+        """Return which jobs that fit do not delay the reserved one; all of them if that is not known at once."""
+        if self._reserved is None or self._numbers is None or self._around or not len(positions):
+            return positions
+        is_late = self._delays(self.observation.queue.expected_time[positions])
+        late = positions[is_late]
+        is_late[is_late] = ~self._enough_for(self._numbers[late], beside=True)
+        return positions[~is_late]
+
+    def _enough_for(self, numbers: IntArray, *, beside: bool = False) -> NDArray[np.bool_]:
+        """Return whether requests, given by number, fit now, or beside the reserved job; each is checked once."""
+        room, requests = self._room_beside() if beside else self.room, self.nodes.table.requests
+        different = np.bincount(numbers).nonzero()[0]
+        fits = np.zeros(len(requests), np.bool_)
+        if isinstance(room, NodeAvailability) and room.counts_at_once(len(different)):
+            fits[different] = room.enough_for(different)
         else:
-            self._failed.update(each for each in distinct if each not in fits)
-        self._fitting = np.array(found, np.int64)
-        return self._fitting
+            for number in different.tolist():
+                fits[number] = self._total(requests[number], beside=beside) >= requests[number].tasks
+        return fits[numbers]
 
     def _fitting_by_cores(self, single: CompiledRequest, among: IntArray | None) -> IntArray:
         """Return the same where only the number of cores matters."""
@@ -194,7 +210,8 @@ class NodePlan:
     def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
         """Return the number of cores to wait for if too few are free; enough cores need not be enough for a job."""
         if position is None:
-            least = min((request.request.num_cores for request in self.nodes.compiled_requests()), default=0)
+            requests = self.nodes.requests_among(self.nodes.request_numbers())
+            least = min((each.request.num_cores for each in requests), default=0)
         else:
             least = self._blocked_cores or self._job(position)[0].request.num_cores
         placed = sum(held.amounts[0] for _, place in self._started.values() for held in place)
@@ -205,7 +222,9 @@ class NodePlan:
         """Return request, expected time and requested time of a job."""
         row, _, length = self.observation.queue.job_at(position)
         longest = self.observation.requested_time_of(row) if self.observation.predicts else length
-        request = self.nodes.compiled_request(row) if self._requests is None else self._requests[position]
+        if self._numbers is None:
+            return self.nodes.compiled_request(row), length, longest
+        request = self.nodes.table.requests[int(self._numbers[position])]
         return request, length, longest
 
     def _look(self, length: float) -> None:

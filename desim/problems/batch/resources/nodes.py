@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from desim.forks import FlatDict
 from desim.problems.batch.cores import core_set, lowest_cores
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeAllocations, NodeTable, run_time_on
 from desim.problems.batch.placement import FirstFit, PlacementPolicy, placement_of
@@ -314,14 +313,13 @@ class NodeView:
         Policy that chooses nodes for a job if an answer names none.
     """
 
-    __slots__ = ("_resources", "_shapes", "_state", "policy", "table")
+    __slots__ = ("_insertions", "_numbers", "_resources", "_state", "policy", "table")
 
     def __init__(self, state: BatchState, resources: NodeResources) -> None:
         self._state, self._resources = state, resources
         self.table, self.policy = resources.table, resources.policy
-        self._shapes: dict[int, tuple[Job, CompiledRequest]] = (
-            FlatDict()
-        )  # cache for queued jobs, and some that have started
+        self._numbers = np.full(256, -1, np.int32)  # of the requests of jobs by row, as far as they are known
+        self._insertions = 0  # the requests of jobs that return to the queue may have changed
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -339,16 +337,27 @@ class NodeView:
 
     def compiled_requests(self) -> list[CompiledRequest]:
         """Return the compiled requests of the queued jobs, in order of arrival."""
-        queued, known = self._state.queued, self._shapes
-        if len(known) > 2 * len(queued) + 100:
-            known.clear()
-        found = []
-        for row, job in queued.items():
-            entry = known.get(row)
-            if entry is None or entry[0] is not job:
-                entry = known[row] = job, self.table.compiled_request(job)
-            found.append(entry[1])
+        requests = self.table.requests
+        return [requests[number] for number in self.request_numbers().tolist()]
+
+    def request_numbers(self) -> IntArray:
+        """Return the numbers of the compiled requests of the queued jobs, in order of arrival, shape (L,)."""
+        rows = self._state.table_of_queue().row
+        if len(rows) and (last := int(rows.max())) >= len(self._numbers):
+            self._numbers = np.pad(self._numbers, (0, last), constant_values=-1)
+        if self._insertions != self._state.insertions:
+            self._numbers[:], self._insertions = -1, self._state.insertions
+        found = self._numbers[rows]
+        if len(found) and found.min() < 0:
+            for row in rows[found < 0].tolist():
+                self._numbers[row] = self.compiled_request(row).number
+            found = self._numbers[rows]
         return found
+
+    def requests_among(self, numbers: IntArray) -> list[CompiledRequest]:
+        """Return the different requests that have some numbers, in order of compilation."""
+        requests = self.table.requests
+        return [requests[number] for number in np.bincount(numbers).nonzero()[0].tolist()]
 
     def compiled_request(self, row: int) -> CompiledRequest:
         """Return the compiled request of a queued job."""
@@ -385,8 +394,8 @@ class NodeView:
         array of bool, shape (n,)
             Whether each job fits, in the order of the positions.
         """
-        shapes = self.compiled_requests()
-        if positions is not None:
-            shapes = [shapes[position] for position in positions.tolist()]
-        fits = {shape: self.room.fits(shape) for shape in dict.fromkeys(shapes)}
-        return np.array([fits[shape] for shape in shapes], np.bool_)
+        numbers = self.request_numbers() if positions is None else self.request_numbers()[positions]
+        different = np.bincount(numbers).nonzero()[0]
+        fits = np.zeros(len(self.table.requests), np.bool_)
+        fits[different] = self.room.enough_for(different)
+        return fits[numbers]
