@@ -182,12 +182,13 @@ def test_what_continues_after_a_signal_ends_with_the_same_bytes(
 def test_limits_of_the_machine_are_one_sentence(tmp_path: Path) -> None:
     small = ["run", "batch", "--jobs", "20000", "--agent", "fcfs", "--stream", "--out", str(tmp_path / "run")]
     compare = [*COMPARE, "--workers", "1", "--out", str(tmp_path / "compare")]
+    other = [*small[:-1], str(tmp_path / "other")]
     large = ["run", "batch", "--jobs", "90000000", "--agent", "fcfs"]
     for limit, most, command, told in (
         (resource.RLIMIT_FSIZE, 50_000, small, "File too large"),
         (resource.RLIMIT_FSIZE, 50_000, compare, "File too large"),
         (resource.RLIMIT_AS, 1 << 30, large, "memory is exhausted"),
-        (resource.RLIMIT_NOFILE, 8, small, "Too many open files"),
+        (resource.RLIMIT_NOFILE, 8, other, "Too many open files"),
     ):
         done = subprocess.run(
             [*CALL, *command],
