@@ -148,7 +148,7 @@ def _limit(error: BaseException) -> str:
 
 def _parse(arguments: list[str]) -> Command:
     """Return the command that the arguments name, with its options; like any parser, print help or report errors."""
-    _refuse_empty(arguments)
+    _check_words(arguments)
     if arguments == ["--version"]:
         from desim import __version__
 
@@ -181,14 +181,19 @@ def _parse(arguments: list[str]) -> Command:
     return _options(Union[choices], "desim", DESCRIPTION, arguments or ["--help"])  # noqa: UP007  # made at run time
 
 
-def _refuse_empty(arguments: Sequence[str]) -> None:
-    """Raise if an argument is empty, as when a shell variable is unset: it would silently mean a default or ``.``."""
+def _check_words(arguments: Sequence[str]) -> None:
+    """Raise if an argument is empty, as when a shell variable is unset, or a number in digits that are not ASCII.
+
+    The former would silently mean a default or ``.``; of the latter, Python and other programs make different numbers.
+    """
     for at, word in enumerate(arguments):
         before = arguments[at - 1] if at else ""
         option, _, value = word.partition("=") if word.startswith("--") and "=" in word else (before, "", word)
         if not value.strip():
             name = option if option.startswith("-") else "an argument"
             raise InvalidConfiguration(f"{name} is empty; give a value or omit the option")
+        if value.isdecimal() and not value.isascii():
+            raise InvalidConfiguration(f"{option}: got {value!r}, expected digits from 0 to 9")
 
 
 def _comparison(problem: str, rest: list[str]) -> Command:
