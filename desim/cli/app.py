@@ -130,7 +130,7 @@ def _told(error: BaseException, command: Command | None, arguments: list[str]) -
     elif isinstance(error, OSError):
         named = "".join(f": {short_repr(name)}" for name in (error.filename, error.filename2) if name is not None)
         text = f"{error.strerror or error}{named}"
-    elif isinstance(error, MemoryError | RecursionError | OverflowError):
+    elif isinstance(error, MemoryError | RecursionError | OverflowError) or "integer string conversion" in str(error):
         text = _limit(error)
     elif type(error).__module__.partition(".")[0] in ("polars", "pyo3_runtime"):
         text = f"records cannot be read: {str(error).partition(chr(10))[0]}"

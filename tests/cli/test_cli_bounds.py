@@ -34,6 +34,8 @@ BATCH = ("run", "batch", "--jobs", "5", "--agent", "fcfs")
             (*BATCH, "--mean-time-to-failure", "1", "--mean-time-to-repair", "1"),
             "failures and be requeued without end; try a longer time, --checkpoint-interval",
         ),
+        (("run", "batch", "--jobs", "\uff11\uff16"), "--jobs: got '\uff11\uff16', expected digits from 0 to 9"),
+        (("run", "batch", "--jobs=\uff11\uff16"), "--jobs: got '\uff11\uff16', expected digits from 0 to 9"),
         (("run", "batch", "--jobs", HUGE), "--jobs: got 99999999999999999999"),
         (("run", "batch", "--jobs", HUGE, "--stream"), "--jobs: got 99999999999999999999"),
         (("run", "dag", "--jobs", HUGE), "--jobs: got 99999999999999999999"),

@@ -546,7 +546,7 @@ def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bo
     if wrong.any() or mixed.any():
         at = int(np.argmax(wrong | mixed))
         told = f"{table.where(at)}: {name}: got {' '.join(repr(_item(column, at)).split())}, expected"
-        if mixed.any():  # of which nobody knows which are right
+        if mixed.any():  # and it is not known which are right
             raise WorkloadError(f"{told} a date as in other rows")
         raise _Unreadable(f"{told} {wanted}", table.rows[wrong])
     return (np.where(values > 0, 60.0 * values, values) if name in _MINUTES else values), dates

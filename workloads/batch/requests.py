@@ -146,7 +146,7 @@ class RequestColumns:
 
 
 def _slurm_memory(text: str, tasks: int, cores: int, nodes: int) -> int:
-    """Return the memory of each task in bytes; tasks have so many cores each, and the job so many nodes."""
+    """Return the memory of each task in bytes; ``cores`` is of each task, ``nodes`` of the job."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
         raise InvalidConfiguration(f"{_SLURM_MEMORY}: got {text!r}, expected memory such as 4Gn, 2000Mc or 16G")

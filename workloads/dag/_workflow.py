@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from desim.checks import check_float
 from desim.exceptions import WorkloadError
@@ -12,7 +13,7 @@ from desim.problems.dag.job import Job
 from desim.workloads.files import plain_number
 from desim.workloads.report import ListedReason, RepairReport
 
-__all__ = ["Pair", "Repairs", "Task", "WorkflowReason", "WorkflowReport", "build"]
+__all__ = ["Pair", "Repairs", "Task", "WorkflowOptions", "WorkflowReason", "WorkflowReport", "build"]
 
 Pair = tuple[str, str]
 
@@ -68,20 +69,22 @@ class Task:
     writes: Mapping[str, float | None]
 
 
-@dataclass
-class Repairs:
-    """What the reader of a workflow file does about what is missing or wrong, and the report of it.
+class WorkflowOptions(TypedDict, total=False):
+    """Keyword arguments of the readers; all are optional.
 
-    Parameters
+    Attributes
     ----------
     reference_speed : float
-        Speed at which run times were measured.
-    default_run_time, default_size : float, optional
-        Run time of tasks, and size of files, that state none; by default, these are errors.
+        Speed, in work per second, at which the run times were measured; a node's work is its run time times this.
+        Default: 1.
+    default_run_time : float or None
+        Run time in seconds of tasks that state none. Default: None, such a task is an error.
+    default_size : float or None
+        Size in bytes of files that state none. Default: None, such a file on an edge is an error.
     allow_disconnected : bool
-        Whether to accept a graph of several components.
+        Whether to accept a workflow of several components. Default: True.
     strict : bool
-        Whether to refuse a workflow of which something must be changed.
+        Whether to refuse a workflow of which something must be changed, such as a negative size. Default: False.
     """
 
     reference_speed: float
@@ -89,6 +92,17 @@ class Repairs:
     default_size: float | None
     allow_disconnected: bool
     strict: bool
+
+
+@dataclass
+class Repairs:
+    """Options of a reader, checked and with their defaults, see `WorkflowOptions`; and the report of its repairs."""
+
+    reference_speed: float = 1.0
+    default_run_time: float | None = None
+    default_size: float | None = None
+    allow_disconnected: bool = True
+    strict: bool = False
     report: WorkflowReport = field(default_factory=WorkflowReport)
 
     def __post_init__(self) -> None:

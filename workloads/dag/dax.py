@@ -21,14 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, Unpack
 from xml.parsers import expat
 
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.reading import current_limits, read_bytes
 from desim.workloads.catalogue import located
-from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowReport, build
+from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowOptions, WorkflowReport, build
 from desim.workloads.files import Pathish
 from desim.workloads.json_fields import LARGEST, short_repr
 
@@ -41,12 +41,8 @@ _OTHER_NODES = ("dag", "dax")
 def read(
     path: Pathish,
     *,
-    reference_speed: float = 1.0,
-    default_run_time: float | None = None,
-    default_size: float | None = None,
-    allow_disconnected: bool = True,
-    strict: bool = False,
     report: WorkflowReport | None = None,
+    **options: Unpack[WorkflowOptions],
 ) -> Job:
     """Read a DAX workflow as a job.
 
@@ -54,18 +50,10 @@ def read(
     ----------
     path : str or path-like
         DAX file, plain or gzip (recognized by its content).
-    reference_speed : float
-        Speed, in work per second, at which the run times were measured; a node's work is its run time times this.
-    default_run_time : float, optional
-        Run time in seconds of jobs that state none. By default, such a job is an error.
-    default_size : float, optional
-        Size in bytes of files that state none. By default, such a file on an edge is an error.
-    allow_disconnected : bool
-        Whether to accept a workflow of several components.
-    strict : bool
-        Whether to refuse a workflow of which something must be changed, such as a negative size.
     report : WorkflowReport, optional
         Report to complete: it counts what was changed and ignored.
+    **options : WorkflowOptions
+        Defaults for what the file does not state, and repairs, see `WorkflowOptions`.
 
     Returns
     -------
@@ -81,7 +69,7 @@ def read(
     InvalidConfiguration
         If an option is out of range.
     """
-    repairs = Repairs(reference_speed, default_run_time, default_size, allow_disconnected, strict)
+    repairs = Repairs(**options)
     source = str(path)
     root = _parse_xml(source, read_bytes(located(path)))
     if root.tag != "adag":

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Unpack
 
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.reading import parse_yaml
-from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowReport, build
+from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowOptions, WorkflowReport, build
 from desim.workloads.files import Pathish, read_text
 from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, short_repr, text
 
@@ -31,12 +31,8 @@ _NESTED = ("pegasusWorkflow", "condorWorkflow", "dag", "dax")
 def read(
     path: Pathish,
     *,
-    reference_speed: float = 1.0,
-    default_run_time: float | None = None,
-    default_size: float | None = None,
-    allow_disconnected: bool = True,
-    strict: bool = False,
     report: WorkflowReport | None = None,
+    **options: Unpack[WorkflowOptions],
 ) -> Job:
     """Read a workflow of Pegasus 5 as a job.
 
@@ -44,18 +40,10 @@ def read(
     ----------
     path : str or path-like
         YAML file.
-    reference_speed : float
-        Speed, in work per second, at which the run times were measured; a node's work is its run time times this.
-    default_run_time : float, optional
-        Run time in seconds of jobs that state none. By default, such a job is an error.
-    default_size : float, optional
-        Size in bytes of files that state none. By default, such a file on an edge is an error.
-    allow_disconnected : bool
-        Whether to accept a workflow of several components.
-    strict : bool
-        Whether to refuse a workflow of which something must be changed, such as a negative size.
     report : WorkflowReport, optional
         Report to complete: it counts what was changed and ignored.
+    **options : WorkflowOptions
+        Defaults for what the file does not state, and repairs, see `WorkflowOptions`.
 
     Returns
     -------
@@ -69,7 +57,7 @@ def read(
     InvalidConfiguration
         If an option is out of range.
     """
-    repairs = Repairs(reference_speed, default_run_time, default_size, allow_disconnected, strict)
+    repairs = Repairs(**options)
     source = str(path)
     document = parse_yaml(source, read_text(path))
     version = document.get("pegasus") if isinstance(document, dict) else None

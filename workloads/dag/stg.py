@@ -11,6 +11,7 @@ algorithms", Journal of Scheduling 5(5), 2002.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from desim.exceptions import WorkloadError
@@ -20,6 +21,8 @@ from desim.workloads.files import Pathish, read_text
 from desim.workloads.json_fields import LARGEST, short_repr
 
 __all__ = ["read"]
+
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 def read(
@@ -64,7 +67,7 @@ def read(
         cells, where = line.split(), f"{source}: line {number}"
         if not cells or cells[0].startswith("#"):
             continue
-        wrong = next((cell for cell in cells if not (cell.isascii() and cell.isdecimal()) or int(cell) > LARGEST), None)
+        wrong = next((cell for cell in cells if not _NUMBER.fullmatch(cell) or int(cell) > LARGEST), None)
         if wrong is not None:
             raise WorkloadError(f"{where}: got {short_repr(wrong)}, expected an integer from 0 to 1e15")
         if count is None:

@@ -24,17 +24,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowReport, build
+from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowOptions, WorkflowReport, build
 from desim.workloads.files import Pathish, plain_number, write_lines
 from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 
-__all__ = ["WorkflowReport", "executors_of", "read", "write"]
+__all__ = ["WorkflowOptions", "WorkflowReport", "executors_of", "read", "write"]
 
 Relations = Literal["both", "either", "files"]
 #: Versions with a specification and an execution, and those in which tasks hold everything.
@@ -45,13 +45,9 @@ Sizes = dict[str, float | None]
 def read(
     path: Pathish,
     *,
-    reference_speed: float = 1.0,
     relations: Relations = "both",
-    default_run_time: float | None = None,
-    default_size: float | None = None,
-    allow_disconnected: bool = True,
-    strict: bool = False,
     report: WorkflowReport | None = None,
+    **options: Unpack[WorkflowOptions],
 ) -> Job:
     """Read a WfFormat workflow as a job.
 
@@ -59,23 +55,15 @@ def read(
     ----------
     path : str or path-like
         WfFormat file, plain or gzip (recognized by its content).
-    reference_speed : float
-        Speed, in work per second, at which the run times were recorded; a node's work is its run time times this.
     relations : {"both", "either", "files"}
         Source of the edges. With ``"both"``, the lists of parents and children must agree. With ``"either"``, an edge
         in one of them suffices, and a missing list is empty. With ``"files"``, the edges lead from tasks that write
         a file to those that read it. Versions up to 1.4 may omit lists in any case, and use files if they have no
         lists at all.
-    default_run_time : float, optional
-        Run time in seconds of tasks that state none. By default, such a task is an error.
-    default_size : float, optional
-        Size in bytes of files that state none. By default, such a file on an edge is an error.
-    allow_disconnected : bool
-        Whether to accept a workflow of several components.
-    strict : bool
-        Whether to refuse a workflow of which something must be changed, such as a negative size.
     report : WorkflowReport, optional
         Report to complete: it counts what was changed and ignored.
+    **options : WorkflowOptions
+        Defaults for what the file does not state, and repairs, see `WorkflowOptions`.
 
     Returns
     -------
@@ -91,7 +79,7 @@ def read(
     InvalidConfiguration
         If an option is out of range.
     """
-    repairs = Repairs(reference_speed, default_run_time, default_size, allow_disconnected, strict)
+    repairs = Repairs(**options)
     check_choice("relations", relations, get_args(Relations))
     source = str(path)
     document = read_object(path)
