@@ -1,12 +1,13 @@
 """Exact optima of small instances, by constraint programming (CP-SAT of ortools, an extra: ``desim[optimum]``).
 
-The solver only handles integers, so times are converted to integer ticks.
+The solver only handles integers, so times are converted to integer ticks. A pool is a cumulative constraint for each
+resource.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from desim.agents.dag.planning import PartialSchedule, Placed, PlanningAgent, Un
 from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problems.dag import Executors, Job
+from desim.problems.dag.pools import Tail
 
 __all__ = ["OptimalSchedule", "Optimum", "ScheduledCopy", "optimal_schedule"]
 
@@ -132,6 +134,8 @@ class CPInstance(NamedTuple):
         Earliest start of each node.
     free : numpy.ndarray of shape (num_executors,)
         Time from which each executor is free.
+    demands, units : list of numpy.ndarray, and numpy.ndarray
+        Amounts that nodes take of pools, and amounts of pools, see :class:`UnionGraph`.
     """
 
     run_times: Ticks
@@ -140,6 +144,8 @@ class CPInstance(NamedTuple):
     transfers: Ticks
     releases: Ticks
     free: Ticks
+    demands: list[Ticks]
+    units: Ticks
 
     @property
     def horizon(self) -> int:
@@ -260,7 +266,7 @@ class _Model:
         num_nodes, num_executors = run_times.shape
         earliest = self._earliest_starts()
         has_children = {parent for parent, _ in self._instance.edges}
-        intervals: list[list[Any]] = [[] for _ in range(num_executors)]
+        intervals: list[dict[int, Any]] = [{} for _ in range(num_executors)]
         for node in range(num_nodes):
             for executor in self._eligible[node]:
                 key = node, executor
@@ -270,16 +276,26 @@ class _Model:
                     model.add(present == 0)
                     first = 0
                 self.starts[key] = start = model.new_int_var(first, self._horizon, f"start {key}")
-                intervals[executor].append(
-                    model.new_optional_fixed_size_interval_var(start, run_times.item(key), present, f"copy {key}")
+                intervals[executor][node] = model.new_optional_fixed_size_interval_var(
+                    start, run_times.item(key), present, f"copy {key}"
                 )
             copies = [self.present[node, executor] for executor in self._eligible[node]]
             if self._duplication and node in has_children:
                 model.add_at_least_one(copies)
             else:
                 model.add_exactly_one(copies)
-        for of_executor in intervals:
-            model.add_no_overlap(of_executor)
+        for executor, of_executor in enumerate(intervals):
+            if not self._instance.units.shape[1]:
+                model.add_no_overlap(of_executor.values())
+            for demands, capacity in self._resources(executor, list(of_executor)):
+                model.add_cumulative(of_executor.values(), demands, capacity)
+
+    def _resources(self, executor: int, nodes: list[int]) -> Iterator[tuple[list[int], int]]:
+        """Yield the demands of nodes and the capacity for each resource of a pool, without common divisors."""
+        for demands, capacity in zip(self._instance.demands[executor].T, self._instance.units[executor], strict=True):
+            divisor = np.gcd.reduce([capacity, *demands[nodes], 0])
+            if demands[nodes].any():
+                yield (demands[nodes] // divisor).tolist(), int(capacity // divisor)
 
     def _earliest_starts(self) -> Ticks:
         """Return when each node could start on each executor if executors were unlimited."""
@@ -321,9 +337,13 @@ class _Model:
         begin = int(self._instance.free.min())
         for executor in range(run_times.shape[1]):
             nodes = [node for node in range(len(run_times)) if (node, executor) in self.present]
-            work = sum(run_times.item(node, executor) * self.present[node, executor] for node in nodes)
-            if nodes:
-                model.add(makespan >= begin + work)
+            work = [run_times.item(node, executor) * self.present[node, executor] for node in nodes]
+            if nodes and not self._instance.units.shape[1]:
+                model.add(makespan >= begin + sum(work))
+            for demands, capacity in self._resources(executor, nodes):
+                if capacity * self._horizon < LONGEST:  # larger sums are none for the solver
+                    amounts = [demand * one for demand, one in zip(demands, work, strict=True)]
+                    model.add(capacity * makespan >= capacity * begin + sum(amounts))
         model.minimize(makespan)
 
     def _tails(self) -> Ticks:
@@ -503,7 +523,7 @@ class Optimum(PlanningAgent):
     ([3.5], 3.5)
     """
 
-    considers = frozenset()
+    considers = frozenset({"demands"})
 
     name = "optimum"
 
@@ -520,13 +540,8 @@ class Optimum(PlanningAgent):
         self.schedules: list[OptimalSchedule] = []
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead, or has pools or links."""
+        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead, or has links."""
         super().reset(info, rng)
-        if info.get("resources"):
-            raise InvalidConfiguration(
-                "optimum: got pools, which run several nodes at once, expected executors that run one; "
-                "try rank-up-eft-idle"
-            )
         if info.get("links") is not None:
             raise InvalidConfiguration(
                 "optimum: got a cluster with shared links, which the solver does not model, expected links=None; "
@@ -576,6 +591,8 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
     instance = CPInstance(
         edges=edges,
         eligible=eligible,
+        demands=graph.demands,
+        units=graph.units,
         **{name: in_ticks(array, resolution, long_time) for name, array in seconds.items()},
     )
     solution = solve(instance, duplication=options.duplication, time_limit=options.time_limit)
@@ -604,9 +621,26 @@ def _with_true_times(graph: UnionGraph, releases: Floats, solution: Solution) ->
     else:
         order = [(copy.node, copy.executor) for copy in sorted(solution.copies)]
     schedule = PartialSchedule(graph)
+    if graph.units.shape[1]:
+        return _on_pools(graph, releases, order, schedule)
     for node, executor in order:
         schedule.append(node, executor, releases.item(node))
     schedule.drop_unused()
+    return schedule.in_order()
+
+
+def _on_pools(
+    graph: UnionGraph, releases: Floats, order: list[tuple[int, int]], schedule: PartialSchedule
+) -> list[Placed]:
+    """Return a schedule on pools: each copy as early as possible, but not before the one ahead in its pool's queue."""
+    tails = [Tail(units) for units in graph.units.tolist()]
+    for node, executor in order:
+        ready = max(graph.free.item(executor), releases.item(node), *schedule.arrivals(node, executor))
+        demand = graph.demands[executor][node].tolist()
+        start = tails[executor].start(ready, demand)
+        finish = start + graph.run_times.item(node, executor)
+        tails[executor].take(start, finish, demand)
+        schedule.place(Placed(start, finish, node, executor))
     return schedule.in_order()
 
 

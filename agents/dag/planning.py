@@ -49,6 +49,10 @@ class UnionGraph(NamedTuple):
         Time in seconds from which each executor is available.
     seconds_per_unit, latencies : numpy.ndarray of shape (num_executors, num_executors)
         Transfer time per unit of data and latency between the executors, in seconds.
+    demands : list of numpy.ndarray of shape (num_nodes, num_resources)
+        Amounts that each node takes of each pool; no columns without resources.
+    units : numpy.ndarray of shape (num_executors, num_resources)
+        Amounts of each pool.
     """
 
     owners: list[tuple[int, int]]
@@ -59,6 +63,8 @@ class UnionGraph(NamedTuple):
     free: Floats
     seconds_per_unit: Floats
     latencies: Floats
+    demands: list[NDArray[np.int64]]
+    units: NDArray[np.int64]
 
     @property
     def num_nodes(self) -> int:
@@ -108,7 +114,17 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
         free=available[used],
         seconds_per_unit=executors.seconds_between.between(used),
         latencies=executors.latency_between.between(used),
+        demands=[_demands(jobs, executors, units) for units in executors.units[used].tolist()],
+        units=executors.units[used],
     )
+
+
+def _demands(jobs: Sequence[Job], executors: Executors, units: list[int]) -> NDArray[np.int64]:
+    """Return the amounts that each node takes of a pool, shape (num_nodes, num_resources); by default, the whole."""
+    if not units:
+        return np.empty((sum(job.num_nodes for job in jobs), 0), dtype=np.int64)
+    found = [units if amounts is None else amounts for job in jobs for amounts in job.units_on(executors)]
+    return np.array(found, dtype=np.int64)
 
 
 def can_be_planned(jobs: Sequence[Job], executors: Executors, available: Floats) -> list[Job]:
