@@ -18,6 +18,7 @@ BENCHMARKS = (
     "replay",
     "engines",
     "backfilling",
+    "nodes",
     "scaling",
     "multiserver",
     "dag",

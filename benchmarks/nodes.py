@@ -1,0 +1,89 @@
+"""Backfilling on nodes: processor time per job, and how it grows with nodes, with the queue and with request shapes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.common import print_table, processor_seconds
+from desim import simulate
+from desim.agents.batch import create
+from desim.problems.batch import BatchCluster, Job, Node, Request
+
+AGENTS = ("easy", "conservative")
+GIB = 2**30
+RUNS = 1
+NUM_JOBS = 800
+DIVERSE = 10_000
+"""As many shapes that hardly two jobs are alike."""
+
+
+def requests(count: int, rng: np.random.Generator) -> list[Request]:
+    """Return random requests of cores, memory and GPUs, some of them of several tasks."""
+    cores, memory = rng.integers(1, 17, count).tolist(), (rng.integers(1, 49, count) * GIB).tolist()
+    gpus, tasks = rng.choice([0, 0, 0, 0.25, 0.5, 1, 2], count).tolist(), rng.choice([1, 1, 1, 1, 2, 4], count).tolist()
+    columns = zip(tasks, cores, memory, gpus, strict=True)
+    return [Request(tasks=many, cores=each, memory=size, gpus=devices) for many, each, size, devices in columns]
+
+
+def workload(num_jobs: int, num_nodes: int, queue: int, num_shapes: int) -> list[Job]:
+    """Return jobs that keep nodes busy: all nodes and the queue fill at once, then jobs arrive as others end."""
+    rng = np.random.default_rng(0)
+    shapes = requests(num_shapes, rng)
+    kinds, times = rng.integers(0, num_shapes, num_jobs).tolist(), rng.uniform(60, 3_600, num_jobs)
+    longest = (times * rng.uniform(1, 3, num_jobs)).tolist()
+    at_once = queue + 4 * num_nodes
+    gap = times.mean() / (4 * num_nodes)
+    return [
+        Job(
+            number,
+            max(0.0, (number - at_once) * gap),
+            shapes[kind].num_cores,
+            longest[number],
+            time,
+            request=shapes[kind],
+        )
+        for number, (kind, time) in enumerate(zip(kinds, times.tolist(), strict=True))
+    ]
+
+
+def run(agent: str, num_jobs: int, num_nodes: int, queue: int, num_shapes: int) -> Callable[[], object]:
+    """Return a run of an agent."""
+    jobs = workload(num_jobs, num_nodes, queue, num_shapes)
+    problem = BatchCluster(jobs, nodes=Node.several(num_nodes, 32, memory=128 * GIB, gpus=4))
+    return lambda: simulate(problem, create(agent))
+
+
+DIMENSIONS: dict[str, tuple[Callable[[int], tuple[int, int, int, int]], tuple[int, ...]]] = {
+    "nodes": (lambda size: (NUM_JOBS + 4 * size, size, 40, 32), (10, 100, 1_000, 10_000)),
+    "queued jobs": (lambda size: (max(NUM_JOBS, 2 * size), 10, size, DIVERSE), (10, 100, 1_000, 10_000)),
+    "request shapes": (lambda size: (NUM_JOBS, 10, 40, size), (1, 4, 16, 32)),
+}
+"""From a size: jobs, nodes, queue and shapes; and the sizes."""
+
+
+def main() -> None:
+    """Print milliseconds per job by size, and the exponent of each dimension; with ``quick``, sizes up to 100."""
+    most = 100 if "quick" in sys.argv else 10_000
+    rows = []
+    for name, (arguments, sizes) in DIMENSIONS.items():
+        used = [size for size in sizes if size <= most]
+        for agent in AGENTS:
+            each = [processor_seconds(RUNS, run(agent, *arguments(size)))[0] for size in used]
+            per_job = [1e3 * seconds / arguments(size)[0] for size, seconds in zip(used, each, strict=True)]
+            exponent = np.polyfit(np.log(used), np.log(per_job), 1)[0]
+            shown = [f"{milliseconds:.3f}" for milliseconds in per_job] + [""] * (len(sizes) - len(used))
+            rows.append([name, agent, f"{used[0]:,} to {used[-1]:,}", *shown, f"{exponent:.2f}"])
+            print(f"  measured: {name}, {agent}, {', '.join(shown)} ms", file=sys.stderr, flush=True)
+    seconds = processor_seconds(RUNS, *(run(agent, NUM_JOBS, 10, 200, DIVERSE) for agent in AGENTS))
+    head = ["growth with", "agent", "sizes", *("ms" for _ in range(4)), "exponent"]
+    print_table("Nodes with 32 cores, 128 GiB and 4 GPUs: processor time per job", head, rows)
+    for agent, least in zip(AGENTS, seconds, strict=True):
+        each = 1e3 * least / NUM_JOBS
+        print(f"  {agent}, 10 nodes, {NUM_JOBS} different requests, a queue of 200: {each:.3f} ms per job")
+
+
+if __name__ == "__main__":
+    main()
