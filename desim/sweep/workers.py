@@ -13,7 +13,7 @@ from desim.checks import check_int
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.sweep.pools import DaskPool, LocalPool, Lost, Pool, RayPool, Refused, Reply, refusal
 
-__all__ = ["BACKENDS", "Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tasks"]
+__all__ = ["BACKENDS", "MOST_WORKERS", "Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tasks"]
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
