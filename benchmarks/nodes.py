@@ -81,8 +81,8 @@ def main() -> None:
     head = ["growth with", "agent", "sizes", *("ms" for _ in range(4)), "exponent"]
     print_table("Nodes with 32 cores, 128 GiB and 4 GPUs: processor time per job", head, rows)
     for agent, least in zip(AGENTS, seconds, strict=True):
-        each = 1e3 * least / NUM_JOBS
-        print(f"  {agent}, 10 nodes, {NUM_JOBS} different requests, a queue of 200: {each:.3f} ms per job")
+        per_run = 1e3 * least / NUM_JOBS
+        print(f"  {agent}, 10 nodes, {NUM_JOBS} different requests, a queue of 200: {per_run:.3f} ms per job")
 
 
 if __name__ == "__main__":

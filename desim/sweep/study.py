@@ -38,12 +38,14 @@ from desim.sweep.simulated import (
 )
 from desim.sweep.store import Store
 from desim.sweep.study_file import flat, write_study
-from desim.sweep.workers import Backend, Failed, WorkerCrashed, Workers
+from desim.sweep.workers import MOST_WORKERS, Backend, Failed, WorkerCrashed, Workers
 
 __all__ = ["ComparisonPlan", "StudyOptions"]
 
 #: Default number of seeds.
 SEEDS = 10
+#: Largest number of seeds.
+MOST_SEEDS = 1_000_000
 
 
 def _code_of(identity: Identity) -> str:
@@ -213,9 +215,9 @@ class ComparisonPlan(StudyOptions):
         if not self.agents:
             raise InvalidConfiguration("agents: got none, expected at least one")
         if self.workers is not None:
-            check_int("workers", self.workers, least=1)
+            check_int("workers", self.workers, least=1, most=MOST_WORKERS)
         if isinstance(self.seeds, int | np.integer):
-            check_int("seeds", self.seeds, least=1)
+            check_int("seeds", self.seeds, least=1, most=MOST_SEEDS)
         elif self.seeds is not None:
             numbers = list(self.seeds)
             for seed in numbers:

@@ -213,9 +213,8 @@ def perform(number: int, here: Path, main: Callable[[list[str]], int]) -> dict[s
         is_parser = "For full helptext" in error.getvalue()  # which adds the help of an option in a box
         kind = "accepted" if status == 0 else "one sentence" if error.getvalue().count("\n") == 1 else "several lines"
         kind = "parser" if is_parser else kind
-        if status == 1 and arguments[0] == "validate" and not error.getvalue():
-            kind = "one sentence"  # on standard output: the records break a rule
-        kind = kind if status != 1 else f"status 1, {kind}"
+        if status == 1 and not (arguments[0] == "validate" and not error.getvalue()):  # which says what is invalid
+            kind = f"status 1, {kind}"
     except TooLong:
         kind = "too long"
     except BaseException:

@@ -119,7 +119,7 @@ CONTINUED: dict[str, tuple[list[str], dict[str, Callable[[Path], bool]], list[st
     "sweep": (
         [*SWEEP, "--workers", "1"],
         {"start": Path.exists, "middle": lambda out: num_stored(out) >= 3, "late": lambda out: num_stored(out) >= 7},
-        ["load-0.7/comparison.csv", "load-0.9/comparison.csv"],
+        ["load=0.7/comparison.csv", "load=0.9/comparison.csv", "sweep.csv"],
     ),
     "train": (
         TRAIN,

@@ -101,7 +101,7 @@ class NodePlan:
         """Return which jobs that fit do not delay the reserved one; all of them if that is not known at once."""
         if self._reserved is None or self._numbers is None or self._around or not len(positions):
             return positions
-        is_late = self._delays(self.observation.queue.expected_time[positions])
+        is_late: NDArray[np.bool_] = self._delays(self.observation.queue.expected_time[positions])
         late = positions[is_late]
         is_late[is_late] = ~self._enough_for(self._numbers[late], beside=True)
         return positions[~is_late]

@@ -318,7 +318,7 @@ class NodeView:
     def __init__(self, state: BatchState, resources: NodeResources) -> None:
         self._state, self._resources = state, resources
         self.table, self.policy = resources.table, resources.policy
-        self._numbers = np.full(256, -1, np.int32)  # of the requests of jobs by row, as far as they are known
+        self._numbers = np.full(256, -1, np.int64)  # of the requests of jobs by row, as far as they are known
         self._insertions = 0  # the requests of jobs that return to the queue may have changed
 
     def __len__(self) -> int:
