@@ -172,7 +172,8 @@ class Metrics:
                 raise InvalidConfiguration(f"metric {one.name}: there is one of this name; choose another name")
         own = tuple(one.name for one in by)
         measure = partial(_measured, self.measure, tuple(by))
-        return Metrics((*self.described, *by), measure, (*self.headline, *own), (*self.main, *own))
+        main = (*own, *(self.main or self.headline))  # first, as figures leave out what comes last
+        return Metrics((*self.described, *by), measure, (*self.headline, *own), main)
 
     def names_for(self, resources: Sequence[str]) -> list[str]:
         """Return the names of the metrics that every run has, in order, with one name per resource for placeholders."""

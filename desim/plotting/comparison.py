@@ -88,6 +88,8 @@ SQUASHING = 20.0
 LARGEST_LINEAR = 5.0
 #: Percentile of the decision times that is marked.
 PERCENTILE = 98.0
+#: Number of metrics that a figure shows at most, unless they are named.
+PANELS = 6
 #: Number of quantiles that a curve of more decisions is drawn through.
 MOST_POINTS = 2_000
 
@@ -132,7 +134,7 @@ def compare_metrics(
     kind = kind_of(problem) if isinstance(problem, str) else problem
     if not table:
         raise InvalidConfiguration("table: got an empty mapping, expected the metrics of at least one run")
-    names = list(metrics) if metrics is not None else selection(table, 6, kind)
+    names = list(metrics) if metrics is not None else selection(table, PANELS, kind)
     unknown = sorted(set(names) - set(all_names(table.values())))
     if unknown or not names:
         raise InvalidConfiguration(f"metrics: got {names!r}, but no run has {', '.join(unknown) or 'any'}")
@@ -660,7 +662,10 @@ def figures_of(comparison: Comparison) -> dict[str, Callable[[], Axes | list[Axe
     ends = {
         agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
     }
-    options: Any = {"problem": kind, "unfinished": comparison.unfinished, "intervals": ends}
+    names = selection(comparison.mean_table, PANELS, kind)
+    if comparison.main_metric not in names:
+        names = [comparison.main_metric, *names[: PANELS - 1]]
+    options: Any = {"metrics": names, "problem": kind, "unfinished": comparison.unfinished, "intervals": ends}
     found: dict[str, Callable[[], Axes | list[Axes]]] = {
         "metrics": partial(compare_metrics, comparison.mean_table, **options)
     }

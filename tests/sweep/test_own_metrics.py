@@ -70,7 +70,7 @@ def test_in_comparisons(problem: Any) -> None:
     assert found.criterion is not None and found.criterion.better == "lower"
     assert "longest_wait" in found.shown and "longest_wait" in found.runs.columns
     assert "longest wait" in str(found).lower().replace("\n", " ")
-    assert comparison_figures(found)["metrics"]
+    assert "longest wait" in comparison_figures(found)["metrics"][0].get_title(loc="left").replace("\n", " ")
 
 
 def test_by_name_in_all_files_and_measured_anew(
