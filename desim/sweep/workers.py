@@ -13,11 +13,7 @@ from desim.checks import check_choice, check_int
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.sweep.pools import DaskPool, LocalPool, Lost, Pool, RayPool, Refused, Reply, refusal
 
-<<<<<<< HEAD
-__all__ = ["Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tasks"]
-=======
-__all__ = ["BACKENDS", "MOST_WORKERS", "Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tasks"]
->>>>>>> f38
+__all__ = ["MOST_WORKERS", "Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tasks"]
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
