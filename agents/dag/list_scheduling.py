@@ -106,6 +106,9 @@ class ListScheduler(NamedRepr):
                     blocked.append(heapq.heappop(heap))
         for entry in blocked:
             heapq.heappush(heap, entry)
+        if chosen is None and fitting and blocked and _is_empty(observation):
+            state, node = ready[blocked[0][3]]  # its data are on their way, and no decision follows their arrival
+            chosen = self.allocation.allocate(observation, state, node, observation.available_times)
         return chosen
 
     def _take_new(self, observation: DagObservation) -> None:
@@ -254,3 +257,8 @@ class PatientScheduler(NamedRepr):
                 known[state] = self.order.keys(observation, state).tolist()
         self._keys = known
         return [known[state][node] for state, node in nodes]
+
+
+def _is_empty(observation: DagObservation) -> bool:
+    """Return whether no copy runs or waits."""
+    return not any(queue.running or queue.waiting for queue in observation.executor_queues.values())

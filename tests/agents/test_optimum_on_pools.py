@@ -40,22 +40,28 @@ def random_pools(seed: int) -> tuple[list[Job], Executors]:
 
 
 def check(seed: int, agents: tuple[str, ...]) -> None:
-    """Check that the optimum is valid, as its bound says, and at most the makespan of each agent."""
+    """Check that the optimum is valid, as its bound says, and at most the makespan of each agent if it is proved."""
     jobs, pools = random_pools(seed)
-    agent = Optimum()
+    agent = Optimum(time_limit=10.0)
     result = simulate(DagCluster(jobs, pools), agent)
     validate(result, jobs).raise_if_invalid()
     (schedule,) = agent.schedules
     least = result.metrics()["makespan"]
-    assert schedule.status == "optimal"
     assert schedule.bound - 1e-9 <= least <= schedule.makespan + 1e-9
+    bound = least if schedule.status == "optimal" else schedule.bound
     for name in agents:
-        assert simulate(DagCluster(jobs, pools), create(name)).metrics()["makespan"] >= least - 1e-9, name
+        assert simulate(DagCluster(jobs, pools), create(name)).metrics()["makespan"] >= bound - 1e-9, name
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_agent_is_below_the_optimum(seed: int) -> None:
     check(seed, RULES)
+
+
+def test_data_on_their_way_to_empty_pools_are_waited_for() -> None:
+    jobs, pools = random_pools(56)
+    result = simulate(DagCluster(jobs, pools), create("sjf-eft-idle"))
+    assert result.jobs["status"].to_list() == ["completed", "completed"]
 
 
 @pytest.mark.slow

@@ -354,7 +354,7 @@ def test_any_text_stays_itself_in_the_documentation(tmp_path_factory: pytest.Tem
 
 def test_all_papers_are_listed_with_their_studies(capsys: pytest.CaptureFixture[str]) -> None:
     families = plugins.experiment_families()
-    assert list(families) == ["bihyb", "dbf", "lachesis", "ogasched", "openb", "osdec"]
+    assert list(families) == ["bihyb", "dbf", "jobshop", "lachesis", "ogasched", "openb", "osdec"]
     assert main(["reproduce", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     for name, family in families.items():
@@ -400,7 +400,7 @@ def test_reproduce_runs_all_papers_each_in_its_own_directory(
     [
         (
             ["reproduce", "nothing"],
-            "unknown paper 'nothing'; expected one of bihyb, dbf, lachesis, ogasched, openb, osdec, all",
+            "unknown paper 'nothing'; expected one of bihyb, dbf, jobshop, lachesis, ogasched, openb, osdec, all",
         ),
         (["reproduce", "osdec", "--only", "table9"], "no experiment table9: osdec has table1"),
         (
