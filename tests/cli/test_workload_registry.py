@@ -176,7 +176,7 @@ def test_tables_that_are_refused(tmp_path: Path, columns: dict[str, list[object]
     path = tmp_path / "a.parquet"
     table(**columns).write_parquet(path)
     with pytest.raises(WorkloadError, match=message):
-        job_table.read(path)
+        job_table.read(path, strict="usable" not in message)
 
 
 def test_files_that_are_no_tables(tmp_path: Path) -> None:

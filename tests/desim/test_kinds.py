@@ -71,7 +71,7 @@ def test_a_column_a_metric_and_a_rule_are_there_once_they_are_described(result: 
     report = validate(result)
     assert report.counts == {"patience": 1}
     assert str(report.violations[0]) == "patience: job 2 waits"
-    assert list(report.checks)[-2:] == ["work", "patience"]
+    assert list(report.checks)[-2:] == ["outages", "patience"]
 
 
 def test_what_a_column_says_becomes_rules(result: Result) -> None:

@@ -189,7 +189,7 @@ def test_ctrl_c_while_records_are_written_leaves_whole_parts(tmp_path: Path, mon
         simulate(problem, "easy", engine="compiled", out=tmp_path / "run")
     monkeypatch.setattr(BatchCluster, "tables", tables)
     result = Result.load(tmp_path / "run")
-    assert (result.info["status"], result.info["agent"], result.height("jobs")) == ("interrupted", "easy-fcfs", 9)
+    assert (result.info["status"], result.info["agent"], result.height("jobs")) == ("interrupted", "easy-fcfs", 6)
     assert result.end_time == result.jobs["finish_time"].max()
     assert validate(result).ok
 
