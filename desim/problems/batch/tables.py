@@ -87,6 +87,7 @@ def with_cores(column: str, *names: str) -> Callable[[list[tuple[Any, ...]], Map
     """Return a function that packs rows with these columns, of which one holds core sets to record as ranges."""
 
     def pack(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns of the rows."""
         columns = dict(zip(names, columns_of(rows, len(names)), strict=True))
         return columns | {column: format_core_sets(columns[column], info["num_cores"])}
 

@@ -100,10 +100,8 @@ def count_from(
     start: float,
     end: float,
 ) -> tuple[int, float]:
-    """Return how many tasks fit on a node during an interval, and a time before which starting later admits no more.
-
-    ``least`` becomes what is free during the interval if any task fits.
-    """
+    """Return how many tasks fit on a node during an interval, and a time before which starting later admits no more."""
+    # ``least`` becomes what is free during the interval if any task fits.
     last = size[node]
     first = segment_of(times, node, head[node], last, start)
     place = first
@@ -162,10 +160,8 @@ def earliest(
     first: float,
     before: float,
 ) -> float:
-    """Return the earliest time from ``first`` on at which all tasks of a request fit; infinite if not before a time.
-
-    ``counts`` becomes the number of tasks that fit on each node from then on, except for requests of one task.
-    """
+    """Return the earliest time from ``first`` on at which all tasks of a request fit; infinite if not before a time."""
+    # ``counts`` becomes the number of tasks that fit on each node from then on, except for requests of one task.
     num_resources = requests.shape[1] - NUM_COLUMNS
     tasks, suits = requests[request, num_resources + TASKS], requests[request, num_resources + SUITS]
     limit = min(tasks, requests[request, num_resources + MOST])
@@ -416,13 +412,11 @@ def next_move(
     takes_first: bool,
     begin: int,
 ) -> tuple[int, int, float]:
-    """Return the next slot that could begin earlier if its job had none, what was found, and the new start.
-
-    Rows of ``slots`` are start, end, duration and longest duration; of ``numbers``, the request and the first row of
-    ``changes``. ``freed`` is until when resources of each node were freed since the previous round of compression. An
-    earlier slot has a task on such a node and begins before then. If one is found, what the old one held is free, and
-    if it takes the first nodes, it is taken: as many rows of ``chosen`` are set as the second result says.
-    """
+    """Return the next slot that could begin earlier if its job had none, what was found, and the new start."""
+    # Rows of ``slots`` are start, end, duration and longest duration; of ``numbers``, the request and the first row of
+    # ``changes``. ``freed`` is until when resources of each node were freed since the previous round of compression. An
+    # earlier slot has a task on such a node and begins before then. If one is found, what the old one held is free, and
+    # if it takes the first nodes, it is taken: as many rows of ``chosen`` are set as the second result says.
     num_resources = requests.shape[1] - NUM_COLUMNS
     latest = now
     for node in freed_nodes:
