@@ -350,7 +350,7 @@ def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:
         (["--agents", "fcfs,nope"], "unknown batch agent 'nope'; expected one of fcfs"),
         (["--agents", "fcfs", "--baseline", "sjf"], "expected one of the agents fcfs"),
         (["--agents", "fcfs", "--seeds", "0"], "--seeds: got 0, expected an integer from 1 to 1000000"),
-        (["--agents", "fcfs", "--workers", "0"], "--workers: got 0, expected an integer >= 1"),
+        (["--agents", "fcfs", "--workers", "0"], "--workers: got 0, expected an integer from 1 to 10000"),
         (["--agents", "fcfs", "--trace", "absent.swf"], "cannot be read"),
         (["--agents", "fcfs", "--jobs", "3", "--mean-time-to-repair", "3"], "--mean-time-to-failure"),
     ],

@@ -286,8 +286,9 @@ class Interrupting:
 
 
 @pytest.fixture(autouse=True)
-def interruptible() -> Iterator[None]:
-    """Let Ctrl-C do what it does, also where the tests run in the background."""
+def interruptible(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let Ctrl-C do what it does, also where the tests run in the background; an update is long on a busy machine."""
+    monkeypatch.setattr("desim.core.GRACE", 60.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -347,7 +348,8 @@ def test_interrupted_trainings_end_like_others(case: str, every: bool, tmp_path:
     assert_same(final(again, again.run()), expected)
 
 
-def test_an_update_that_takes_long_is_left_and_done_again(tmp_path: Path) -> None:
+def test_an_update_that_takes_long_is_left_and_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desim.core.GRACE", 0.5)
     make, config = CASES["ppo"]
     uninterrupted = Training(TASK, make(), config)
     expected = final(uninterrupted, uninterrupted.run())
