@@ -168,7 +168,7 @@ class NodeAvailability:
         Parameters
         ----------
         numbers : array of int, shape (n,)
-            Numbers of requests, see :attr:`NodeTable.requests`.
+            Numbers of requests, see ``NodeTable.requests``.
 
         Returns
         -------
