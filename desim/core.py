@@ -727,7 +727,7 @@ def simulate(
 
 
 def _decide_all(simulation: Simulation, agent: Agent, interrupted: Sequence[int]) -> None:
-    """Let an agent make all decisions of a run, or those before an interrupt."""
+    """Ask an agent for every decision of a run, until an interrupt arrives."""
     prepare_agent(agent, simulation)
     act, patience = agent.act, simulation.problem.patience // 10
     decision = simulation.advance()

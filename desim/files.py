@@ -327,7 +327,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 @cache
 def _tell_unlocked(reason: str) -> None:
-    """Say once that a file system has no locks."""
+    """Print one note per reason, however many directories are written."""
     print_note(f"desim: results cannot be locked ({reason}): do not write one directory by two runs at the same time")
 
 

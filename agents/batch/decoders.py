@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents._random_bits import next_bits
 from desim.agents.search import Function, compiled
 
 __all__ = ["BatchSearchState", "Work", "decode", "improve"]
@@ -312,10 +313,5 @@ def _take(order: Integers, source: int, target: int) -> None:
 
 @without_allocation
 def _draw(random: NDArray[np.uint64], below: int) -> int:
-    """Return a random integer from 0 to ``below`` - 1: splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    mixed = random[0]
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return int(np.int64(mixed >> np.uint64(1)) % below)
+    """Return a random integer from 0 to ``below`` - 1."""
+    return int(np.int64(next_bits(random) >> np.uint64(1)) % below)

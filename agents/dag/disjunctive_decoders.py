@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents._random_bits import next_bits
 from desim.agents.search import compiled
 
 __all__ = ["Elite", "Move", "Selection", "Shop", "Side", "State", "Tabu", "search"]
@@ -220,13 +221,8 @@ def _small(function: Function) -> Function:
 
 @_small
 def _draw(state: NDArray[np.uint64], number: int) -> int:
-    """Return a random integer from 0 to ``number`` - 1 (splitmix64)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    bits = state[0]
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
-    return int(np.int64(bits >> np.uint64(33)) * number >> 31)
+    """Return a random integer from 0 to ``number`` - 1."""
+    return int(np.int64(next_bits(state) >> np.uint64(33)) * number >> 31)
 
 
 # -- selections ------------------------------------------------------------------------------------

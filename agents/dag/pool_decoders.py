@@ -22,6 +22,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents._random_bits import next_bits
 from desim.agents.search import compiled
 
 __all__ = ["Network", "PoolSearch", "evaluate", "improve", "ranks_of"]
@@ -416,13 +417,8 @@ def evaluate(net: Network, keys: Floats, search: PoolSearch) -> bool:
 
 @compiled
 def _uniform(state: NDArray[np.uint64]) -> float:
-    """Return a random number between 0 and 1 (splitmix64)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    bits = state[0]
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits = bits ^ (bits >> np.uint64(31))
-    return float(bits >> np.uint64(11)) / 9007199254740992.0
+    """Return a random number between 0 and 1."""
+    return float(next_bits(state) >> np.uint64(11)) / 9007199254740992.0
 
 
 @compiled

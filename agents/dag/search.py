@@ -448,7 +448,8 @@ class SearchAgent(NamedRepr):
         if self.objective == "makespan" and situation.is_disjunctive:
             order, insertion, duplication = self._reorder(situation, order, own, insertion, duplication)
         else:
-            order, own = self._improve(situation, order, own, insertion, duplication)
+            search = self._improve(situation, order, own, insertion, duplication)
+            order, own = search.best_order, search.best_own
         self.value = situation.value(order, own, insertion=insertion, duplication=duplication)
         self._remember(situation, order, own)
         self._queues = self._read(situation)
@@ -570,8 +571,8 @@ class SearchAgent(NamedRepr):
 
     def _improve(
         self, situation: DagSearchState, order: IntArray, own: IntArray, insertion: bool, duplication: bool
-    ) -> tuple[IntArray, IntArray]:
-        """Return the best order and executors when the budget is used up."""
+    ) -> Any:
+        """Return the search, with the best order and executors, when the budget is used up."""
         schedule = situation.schedule._replace(insertion=insertion, duplication=duplication)
         value = situation.value(order, own, insertion=insertion, duplication=duplication)
         places = np.full(len(situation.owners), NONE)
@@ -597,7 +598,7 @@ class SearchAgent(NamedRepr):
             decoders(DECODERS).improve(schedule, search, number)
             left -= number
         decoders(DECODERS).roll_back(schedule, search.order, 0)
-        return search.best_order, search.best_own
+        return search
 
     def _patience(self, number: int) -> int:
         """Return the length of the history in late acceptance, in moves."""

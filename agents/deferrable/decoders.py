@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents._random_bits import next_bits
 from desim.agents.search import compiled
 
 __all__ = ["FAR", "DeferrableSearchState", "Work", "begin", "improve", "place_all", "value"]
@@ -335,10 +336,5 @@ def _remove(job: int, situation: DeferrableSearchState, work: Work) -> float:
 
 @_compiled
 def _draw(random: NDArray[np.uint64], below: int) -> int:
-    """Return a random integer in [0, below) by splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    mixed = random[0]
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return int(np.int64(mixed >> np.uint64(1)) % below)
+    """Return a random integer in [0, below)."""
+    return int(np.int64(next_bits(random) >> np.uint64(1)) % below)

@@ -287,7 +287,7 @@ class Interrupting:
 
 @pytest.fixture(autouse=True)
 def interruptible(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let Ctrl-C do what it does, also where the tests run in the background; an update is long on a busy machine."""
+    """Make Ctrl-C raise KeyboardInterrupt in background jobs too, and give updates enough time on a busy machine."""
     monkeypatch.setattr("desim.core.GRACE", 60.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
