@@ -145,7 +145,7 @@ class TableWriter:
         if self._elsewhere:
             table = pl.concat([pl.scan_parquet(self._elsewhere, glob=False), *(frame.lazy() for frame in self._frames)])
         else:
-            table = pl.concat(self._frames).lazy()
+            table = (pl.concat(self._frames) if len(self._frames) > 1 else self._frames[0]).lazy()
         return table.sort(self._table.sort_by, maintain_order=True) if self._table.sort_by else table
 
 

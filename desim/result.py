@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from importlib import import_module
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas
     import polars as pl
     import pyarrow
+    from numpy.typing import NDArray
 
     from desim.problem import Metric, ProblemDescriptor
 
@@ -68,6 +69,8 @@ class Result:
     ----------
     own_metrics : tuple of Metric
         Metrics besides those of the kind; results that are read from files have none.
+    arrays : callable, optional
+        Returns columns of the job table by name as arrays, if the run has them without making a table.
     """
 
     _name = ""
@@ -80,6 +83,7 @@ class Result:
         self.info = dict(info)
         self.kind = kind
         self.own_metrics: tuple[Metric, ...] = ()
+        self.arrays: Callable[[Iterable[str]], dict[str, NDArray[Any]]] | None = None
 
     def __repr__(self) -> str:
         """Return a line that identifies the run."""

@@ -194,6 +194,8 @@ class Table:
         polars.DataFrame
             Frame in the order of recording.
         """
+        if not rows:
+            return _empty(tuple((column.name, column.dtype, column.values) for column in self.columns)).clone()
         if self.pack is not None:
             return self.frame(self.pack(rows, self.info).__getitem__)
         names = (column.name for column in self.recorded)
@@ -220,12 +222,17 @@ class Table:
         needed = set(chosen)
         for column in reversed(self.columns):  # formulas name recorded columns, and earlier ones with a formula
             if column.formula and column.name in needed:
-                needed.update(_formula(column.formula).meta.root_names())
+                needed.update(_roots(column.formula))
         frame = pl.DataFrame([_series(one, column_of(one.name)) for one in self.recorded if one.name in needed])
+        together: dict[str, pl.Expr] = {}  # computed in one query, which costs more than the numbers of a small run
         for column in self.columns:
             if column.formula and column.name in needed:
-                frame = frame.with_columns(_formula(column.formula).alias(column.name))
-        return frame if tuple(frame.columns) == chosen else frame.select(chosen)
+                if not together.keys().isdisjoint(_roots(column.formula)):
+                    frame, together = frame.with_columns(**together), {}
+                together[column.name] = _formula(column.formula)
+        if together:
+            frame = frame.with_columns(**together)
+        return frame if tuple(frame.columns) == tuple(chosen) else frame.select(chosen)
 
     def select(self, frame: pl.DataFrame | pl.LazyFrame, *columns: str) -> pl.DataFrame:
         """Return the given columns of the recorded table; only these are read.
@@ -417,9 +424,16 @@ def _series(column: Column, values: Any) -> pl.Series:
     if column.values and isinstance(values, np.ndarray) and values.dtype.kind in "ui":
         return pl.Series(column.name, column.values, dtype=column.polars_type()).gather(values)
     strict = column.dtype in ("text", "floats", "texts")
-    series = pl.Series(column.name, values, dtype=column.polars_type(), strict=strict)
     may_be_nan = column.dtype == "float" and column.nullable and isinstance(values, np.ndarray)  # lists hold None
-    return series.fill_nan(None) if may_be_nan else series
+    return pl.Series(column.name, values, dtype=column.polars_type(), strict=strict, nan_to_null=may_be_nan)
+
+
+@cache
+def _empty(columns: tuple[tuple[str, DataType, tuple[str, ...]], ...]) -> pl.DataFrame:
+    """Return a frame without rows for names, types and values of columns; every run has such tables."""
+    import polars as pl
+
+    return pl.DataFrame(schema={name: Column(name, dtype, "", values=of).polars_type() for name, dtype, of in columns})
 
 
 @cache
@@ -427,6 +441,12 @@ def _formula(text: str) -> pl.Expr:
     import polars as pl
 
     return pl.sql_expr(text)
+
+
+@cache
+def _roots(text: str) -> frozenset[str]:
+    """Return the columns that a formula names."""
+    return frozenset(_formula(text).meta.root_names())
 
 
 def _faults(column: Column, frame: pl.DataFrame) -> Iterator[str]:

@@ -120,22 +120,23 @@ class CutExecutions(NamedTuple):
     killed: Mask
 
 
+_NONE = np.empty(0)
+NO_CUTS = CutExecutions(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE > 0, _NONE, _NONE > 0)
+
+
 def _measure(result: Result, **options: Any) -> dict[str, float]:
     end_time = result.end_time
     if "window" in result.info and not any(options.get(name) for name in _INTERVAL):
         options["window"] = Window(*result.info["window"]).observed
         end_time = max(end_time, options["window"][1])  # the cluster is idle from the end of the run on
-    values = batch_metrics(
-        result.source("jobs"),
-        num_cores=result.info["num_cores"],
-        end_time=end_time,
-        outages=result.scan("outages") if "outages" in result.table_names else None,
-        interruptions=result.scan("interruptions"),
-        **options,
-    )
-    first = result.scan("jobs").select("submission_time").min().collect().item()
-    interval = [options.get(name, default) for name, default in _INTERVAL.items()]
-    observed = _observed_interval(first or 0.0, end_time, *interval)
+    sources: dict[str, Any]
+    if result.arrays is not None:  # no execution was interrupted, and no core was down
+        sources = {"jobs": _of_arrays(result.arrays(JobColumns._fields)), "outages": None, "interruptions": None}
+    else:
+        outages = result.scan("outages") if "outages" in result.table_names else None
+        interruptions = result.scan("interruptions")
+        sources = {"jobs": result.source("jobs"), "outages": outages, "interruptions": interruptions}
+    values, observed = _measured(**sources, num_cores=result.info["num_cores"], end_time=end_time, **options)
     for measure in (_prediction_accuracy, *gathered("measure"), node_metrics):
         values |= measure(result, observed)
     return values
@@ -209,13 +210,39 @@ def batch_metrics(
     InvalidConfiguration
         If an option is out of range or a column is missing.
     """
+    options = {"warm_up": warm_up, "cool_down": cool_down, "window": window, "unfinished": unfinished}
+    return _measured(
+        jobs=jobs,
+        num_cores=num_cores,
+        end_time=end_time,
+        outages=outages,
+        interruptions=interruptions,
+        bounded_slowdown_threshold=bounded_slowdown_threshold,
+        **options,
+    )[0]
+
+
+def _measured(
+    *,
+    jobs: pl.DataFrame | pl.LazyFrame | Parts | JobColumns,
+    num_cores: int,
+    end_time: float,
+    outages: pl.DataFrame | pl.LazyFrame | None,
+    interruptions: pl.DataFrame | pl.LazyFrame | None,
+    warm_up: float = 0.0,
+    cool_down: float = 0.0,
+    window: tuple[float, float] | None = None,
+    unfinished: Unfinished = "exclude",
+    bounded_slowdown_threshold: float = 10.0,
+) -> tuple[dict[str, float], tuple[float, float]]:
+    """Return what :func:`batch_metrics` does, and the observed interval."""
     check_choice("unfinished", unfinished, ("exclude", "include"))
     check_float("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
-    table = _read_jobs(jobs)
+    table = jobs if isinstance(jobs, JobColumns) else _read_jobs(jobs)
     first = float(table.submission_time.min()) if len(table.submission_time) else 0.0
     observed = _observed_interval(first, end_time, warm_up, cool_down, window)
     selected = _within(table.submission_time, observed, end_time)
-    cuts = _read_cut_executions(jobs, interruptions)
+    cuts = NO_CUTS if isinstance(jobs, JobColumns) else _read_cut_executions(jobs, interruptions)
     values = {
         **_counts(table, selected),
         **_statistics(table, selected, end_time, unfinished == "include", bounded_slowdown_threshold),
@@ -223,7 +250,8 @@ def batch_metrics(
         **_occupation(table, cuts, _available(outages, num_cores, observed), observed, end_time),
         **_queue(table, cuts, observed, end_time),
     }
-    return {name: float(values[name]) for name in METRICS.names_for(())}  # those of nodes and features are added later
+    # those of nodes and features are added later
+    return {name: float(values[name]) for name in METRICS.names_for(())}, observed
 
 
 def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
@@ -369,6 +397,12 @@ def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
     return JobColumns(**arrays, status=statuses)
 
 
+def _of_arrays(arrays: dict[str, NDArray[Any]]) -> JobColumns:
+    """Return the columns of a run that has them as arrays, with the status as index of its name."""
+    status = arrays.pop("status")
+    return JobColumns(**arrays, status={name: status == i for i, name in enumerate(JOBS["status"].values)})
+
+
 def _read_cut_executions(
     jobs: pl.DataFrame | pl.LazyFrame | Parts, interruptions: pl.DataFrame | pl.LazyFrame | None
 ) -> CutExecutions:
@@ -380,11 +414,11 @@ def _read_cut_executions(
 
     key, cores = "arrival_number", pl.col("requested_number_of_resources")
     columns = key, "starting_time", "finish_time", "outcome", "speed", "work_before", "work_after"
-    cuts = None if interruptions is None else with_kept_time(INTERRUPTIONS.select(interruptions, *columns))
-    cuts = None if cuts is None else cuts.filter(pl.col("outcome") != "lost")
+    cuts = None if interruptions is None else INTERRUPTIONS.select(interruptions, *columns)
+    if cuts is not None and not cuts.is_empty():
+        cuts = with_kept_time(cuts).filter(pl.col("outcome") != "lost")
     if cuts is None or cuts.is_empty():
-        none = np.empty(0)
-        return CutExecutions(none, none, none, none, none, none > 0, none, none > 0)
+        return NO_CUTS
     resumed = pl.col("starting_time").shift(-1).over(key)
     cuts = cuts.with_columns(resumed=resumed, preempted=pl.col("outcome").is_in(("preempted", "suspended")))
     resumed = pl.coalesce("resumed", "starting_time_of_job", pl.lit(math.inf))

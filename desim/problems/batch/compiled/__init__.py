@@ -240,7 +240,11 @@ def _recorded(
         records.extend("jobs", lambda begin, end: outcome.frame(tables["jobs"], rows[begin:end]), outcome.times)
     info |= {"status": "complete", "end_time": outcome.end} | further
     found = records.close(info)
-    return Result(found if out is not None else found | {"jobs": outcome.lazy(tables["jobs"])}, info, cluster.kind)
+    if out is not None:
+        return Result(found, info, cluster.kind)
+    result = Result(found | {"jobs": outcome.lazy(tables["jobs"])}, info, cluster.kind)
+    result.arrays = outcome.arrays
+    return result
 
 
 def _workload(cluster: BatchCluster) -> Workload:

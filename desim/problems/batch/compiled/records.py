@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,10 @@ class Outcome:
     @cached_property
     def in_order(self) -> NDArray[np.int64]:
         """Rows in the order of the job table: by submission and id, those with the same id as they were recorded."""
+        rows = np.sort(self.recorded)
+        times, ids = (self.workload[name][rows] for name in JOBS.sort_by)
+        if ids.dtype.kind == "i" and ((times[1:] > times[:-1]) | (ids[1:] > ids[:-1])).all():
+            return rows
         import polars as pl
 
         rows = self.recorded
@@ -139,6 +143,11 @@ class Outcome:
                 None if no else number for no, number in zip(is_rejected, self.rows[k.CORRECTIONS, rows], strict=True)
             ],
         }
+
+    def arrays(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+        """Return columns of the job table as arrays, with NaN for unknown times, and the status by its name's index."""
+        rows = self.in_order
+        return {name: np.asarray(self.column(rows, name)) for name in names}
 
     def _texts_of(self, rows: NDArray[np.int64]) -> pl.Series:
         """Return the allocated cores of jobs as texts."""
