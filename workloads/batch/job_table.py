@@ -39,6 +39,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from itertools import repeat
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
@@ -47,7 +48,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import TAKEN, Job
 from desim.problems.batch.tables import JOBS
-from desim.problems.batch.workload import text_ids
+from desim.problems.batch.workload import Workload, text_ids
 from desim.reading import read_parquet, suffix_of
 from desim.workloads.batch._cells import cells_of, found_columns, values_of
 from desim.workloads.batch.requests import RequestColumns
@@ -265,7 +266,7 @@ def read(
             table = _without(table, is_faulty.tolist(), TraceReason.UNREADABLE, dropped)
 
 
-def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> None:
+def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None, *, sacct: bool = False) -> None:
     """Write jobs so that `read` returns them exactly; the file is written completely or not at all.
 
     Parameters
@@ -277,15 +278,22 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> N
         Jobs to write.
     num_cores : int, optional
         Number of cores of the machine; CSV files do not store it.
+    sacct : bool
+        Whether to write a CSV file as Slurm's ``sacct -P`` prints it: separated by vertical bars, with times in whole
+        seconds, dates (time 0 is 1970 in UTC), users, partitions, QOS, and recorded starts of a workload.
 
     Raises
     ------
     WorkloadError
         If the file cannot be written, a job is invalid, or its requested time is 0 although its run time
         is not (the readers take 0 as unknown).
+    InvalidConfiguration
+        If ``sacct`` is set for another file.
     """
+    if sacct and not _is_text(os.fspath(path)):
+        raise InvalidConfiguration(f"{os.fspath(path)}: expected a .csv file for a table of sacct")
     if _is_text(os.fspath(path)):
-        write_lines(path, _lines(jobs))
+        write_lines(path, _sacct_lines(jobs) if sacct else _lines(jobs))
         return
     import polars as pl
 
@@ -309,10 +317,38 @@ def _lines(jobs: Iterable[Job]) -> Iterator[str]:
         yield ",".join((identity, *map(plain_number, job[1:6])))
 
 
-def _quoted(text: str) -> str:
-    """Return text as a cell of a CSV file."""
+def _sacct_lines(jobs: Iterable[Job]) -> Iterator[str]:
+    columns = jobs.columns if isinstance(jobs, Workload) else ()
+    waits = jobs["waiting_time"] if isinstance(jobs, Workload) and "waiting_time" in columns else repeat(math.nan)
+    yield "JobID|User|Partition|QOS|Submit|Start|Elapsed|Timelimit|NCPUS"
+    for job, wait in zip(jobs, waits, strict=False):
+        check_writable(job)
+        if "." in str(job.job_id):
+            raise WorkloadError(f"job {job.job_id}: job_id: got {job.job_id!r}, which is the step of a job in Slurm")
+        user = job.attributes.get("user") or ("" if job.user_id == -1 else job.user_id)
+        start = "Unknown" if math.isnan(wait) else _as_date(job, job.submission_time + wait)
+        times = _as_duration(round(job.run_time)), _as_duration(math.ceil(job.requested_time))
+        date = _as_date(job, job.submission_time)
+        yield _quoted(job.job_id, user, job.partition, job.qos, date, start, *times, job.requested_cores, separator="|")
+
+
+def _as_date(job: Job, time: float) -> str:
+    try:
+        return (datetime(1970, 1, 1) + timedelta(seconds=round(time))).isoformat()  # without a time zone, as sacct
+    except OverflowError:
+        raise WorkloadError(f"job {job.job_id}: got the time {time:.15g} s, expected one before year 10000") from None
+
+
+def _as_duration(seconds: int) -> str:
+    """Return seconds as Slurm writes them: ``1-12:00:00``."""
+    days, rest = divmod(seconds, 86_400)
+    return f"{days}-" * bool(days) + f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+
+
+def _quoted(*cells: object, separator: str = ",") -> str:
+    """Return a line of a CSV file, or one cell."""
     quoted = StringIO(newline="")
-    csv.writer(quoted, lineterminator="").writerow([text])
+    csv.writer(quoted, lineterminator="", delimiter=separator).writerow(cells)
     return quoted.getvalue()
 
 
