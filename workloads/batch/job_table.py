@@ -25,8 +25,9 @@ without a value is unknown. Queues, partitions, job dependencies and sizes have 
 are read as well: the requests of jobs for nodes. Rows are repaired and counted by the same rules as those of a Standard
 Workload Format log. In Slurm's accounting (``JobID``), the rows of steps, such as ``12.batch``, are dropped, and jobs
 that have not ended have no run time. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the
-machine, if they are known. Rows of a file with a cell that is no number, or with another number of cells than there are
-names, are dropped and counted, unless reading is strict; in a table in memory, such a cell is an error.
+machine, if they are known. Rows of a file with a cell that is not what its column holds, or with another number of
+cells than there are names, are dropped and counted, and dependencies on ids that no job has, or several have, are left
+out and counted, unless reading is strict; in a table in memory, all these are errors.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class TableReport(TraceReport):
 
 
 class _Unreadable(WorkloadError):
-    """Cells of a column that are no numbers, at some places."""
+    """Cells that are not what their column holds, at some places."""
 
     def __init__(self, message: str, places: NDArray[np.int64]) -> None:
         super().__init__(message)
@@ -157,6 +158,11 @@ class _Table:
     def where(self, row: int) -> str:
         """Return the place of a row as text, for messages."""
         return f"{self.source}: row {row}" if self.places is None else f"{self.source}: line {self.places[row]}"
+
+    def refused(self, wrong: Mapping[int, object]) -> WorkloadError:
+        """Return the error for unreadable rows, given what is wrong by row; the message is about the first."""
+        row, why = next(iter(wrong.items()))
+        return _Unreadable(f"{self.where(row)}: {why}", self.rows[list(wrong)])
 
 
 def jobs_from(
@@ -256,7 +262,7 @@ def read(
     """
     source, strict, dropped = os.fspath(path), options.get("strict", False), TableReport()
     table = _read_text(source, dropped, strict=strict) if _is_text(source) else _read_parquet(source)
-    while True:  # at most once per column
+    while True:  # at most once per column, and once for requests and for the columns of sites
         try:
             return _trace(table, columns, options, requests=requests, attributes=attributes, dropped=dropped)
         except _Unreadable as fault:
@@ -460,7 +466,7 @@ def _trace(
     known.append(numbers("user_id") if users is None else np.array(users[0], np.float64))
     if of_nodes is not None:
         asked, known[1] = of_nodes.requests(
-            known[1], of_each_task=found["requested_cores"] == "cores", where=table.where
+            known[1], of_each_task=found["requested_cores"] == "cores", refused=table.refused
         )
     rows = Columns.of_list(job_id, known)
     if "waiting_time" in found or "starting_time" in found:
@@ -478,7 +484,16 @@ def _trace(
     row_of = dict(zip(rows.place.tolist(), range(count), strict=True))
     places = [row_of[place] for place in trace.place.tolist()]
     asked_for = asked if of_nodes is not None else None
-    return of_site.applied(table.source, trace, places, ids, table.where, requests=asked_for, attributes=further)
+    return of_site.applied(
+        table.source,
+        trace,
+        places,
+        ids,
+        table.refused,
+        lenient=dropped is not None and not options.get("strict", False),
+        requests=asked_for,
+        attributes=further,
+    )
 
 
 def _without_other_rows(table: _Table, found: Mapping[str, str], report: TableReport) -> _Table:
@@ -539,9 +554,13 @@ def _identities(table: _Table, name: str) -> NDArray[Any]:
     items = column.tolist() if hasattr(column, "tolist") else list(column)
     is_text = any(isinstance(item, str) for item in items)
     if is_text and not (table.unit == "line" and all(map(_is_plain_number, items))):  # a CSV file has no types
-        for row, item in enumerate(items):
-            if not isinstance(item, str | int) or item in _MISSING:
-                raise WorkloadError(f"{table.where(row)}: {name}: got {item!r}, expected an integer or a string")
+        wrong = {
+            row: f"{name}: got {item!r}, expected an integer or a string"
+            for row, item in enumerate(items)
+            if not isinstance(item, str | int) or item in _MISSING
+        }
+        if wrong:
+            raise table.refused(wrong)
         return ids_of([str(item).strip() for item in items])
     if all(_INTEGER.fullmatch(str(item)) and abs(int(item)) < 1 << 63 for item in items):
         return np.array(list(map(int, items)), np.int64)  # not by floats, which are not exact beyond 2^53
