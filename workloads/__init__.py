@@ -6,7 +6,7 @@ from here by their short names, for example ``from desim.workloads import lublin
 ============================= =======================================================================================
 `batch.swf`                   Standard Workload Format (SWF) logs: read whole or streamed, and written
 `batch.batsim`                Batsim workloads in JSON, read and written
-`batch.job_table`             job tables: data frames, CSV and Parquet files
+`batch.job_table`             job tables: data frames, CSV (also of Slurm's sacct) and Parquet files
 `batch.requests`              job-table columns with the requests of jobs for nodes
 `batch.node_file`             nodes from a YAML or CSV file, or from counts
 `batch.cerit`                 the CERIT-SC log of 2013, with nodes, memory and queues
@@ -22,8 +22,8 @@ from here by their short names, for example ``from desim.workloads import lublin
 `dag.wfformat`                workflows in WfFormat, read and written
 `dag.dax`                     workflows in Pegasus' DAX format, read
 `dag.pegasus`                 workflows of Pegasus 5 in YAML, read
-`dag.stg`                     task graphs of the Standard Task Graph set, read
-`dag.jobshop`                 job shops in the standard format or Taillard's, read: each operation on one machine
+`dag.stg`                     task graphs of the Standard Task Graph set, read and written
+`dag.jobshop`                 job shops in the standard format or Taillard's, read and written
 `dag.executors`               executors of different speeds, optionally in racks
 `dag.submissions`             submission times of DAG jobs: batch, Poisson, trace
 `deferrable`                  generated deferrable jobs and the capacity that is left for them

@@ -58,7 +58,8 @@ def writing(path: Pathish) -> Iterator[IO[bytes]]:
     Parameters
     ----------
     path : str or path-like
-        Target file; compressed if its name ends in ``.gz`` (equal content gives equal bytes).
+        Target file; compressed if its name ends in ``.gz`` (equal content gives equal bytes). Other compressions are
+        only read.
 
     Yields
     ------
@@ -76,6 +77,8 @@ def writing(path: Pathish) -> Iterator[IO[bytes]]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if "\0" in os.fspath(path):
             raise ValueError("embedded null byte")
+        if target.suffix in (".bz2", ".xz", ".zst"):
+            raise ValueError(f"only .gz is compressed here, not {target.suffix}")
         draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
         plain = draft.open("xb")
     except (OSError, ValueError) as error:

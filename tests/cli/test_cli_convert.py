@@ -43,6 +43,21 @@ def test_cores_may_be_given_and_must_be_for_batsim(desim: Desim, log: Path, tmp_
     assert registry.read(tmp_path / "b.swf").num_cores == 16
 
 
+def test_what_a_format_does_not_hold_is_told(desim: Desim, tmp_path: Path) -> None:
+    corpus = Path(__file__).parent.parent / "corpus"
+    for source, target, told in (
+        ("sacct.csv", "a.csv", "a.csv omits it, too"),
+        ("links.swf", "a.json", "does not hold: queue"),
+        ("double_edge.dax", "a.stg", "does not hold: names of nodes, sizes of data"),
+        ("taillard.jsp", "a.jsp", ""),
+    ):
+        outcome = desim("convert", corpus / source, tmp_path / target, *(["--to", "sacct"] * (target == "a.csv")))
+        assert outcome.status == 0
+        assert told in outcome.err
+        assert outcome.err.count("\n") == (1 if told else 0)
+    assert (tmp_path / "a.csv").read_text().endswith("2024-10-27T00:30:10|01:00:00|01:00:00|4\n")
+
+
 def test_repairs_of_a_conversion_are_told(desim: Desim, broken_log: Path, tmp_path: Path) -> None:
     outcome = desim("convert", broken_log, tmp_path / "a.json")
     assert "1 row dropped" in outcome.out
@@ -75,6 +90,14 @@ def test_results_become_traces(desim: Desim, stored: Path, tmp_path: Path) -> No
         ("tiny.swf", "tiny.swf", [], "exists"),
         ("tiny.swf", ".", [], "got a directory, expected a file"),
         ("tiny.swf", "absent/a.swf", [], "cannot be written"),
+        ("tiny.swf", "a.swf.xz", [], "only .gz is compressed"),
+        ("tiny.swf", "a.csv", ["--to", "taillard"], "is for job shops"),
+        ("tiny.swf", "a.swf", ["--to", "sacct"], "a .csv file"),
+        ("tiny.swf", "a.stg", [], "unknown workload format"),
+        ("graph.stg", "a.csv", ["--to", "sacct"], "is for jobs"),
+        ("graph.stg", "a.json", ["--cores", "4"], "--cores is for jobs"),
+        ("graph.stg", "a.jsp", [], "an executor for each machine"),
+        ("stored", "a.csv", ["--to", "sacct"], "is for workloads"),
         ("stored", "a.swf", [], "a .csv file"),
         ("stored", "a.csv", ["--to", "chrome-trace"], "a .json file"),
         ("stored", "a.csv", ["--cores", "4"], "--cores is for workloads"),
@@ -85,6 +108,7 @@ def test_results_become_traces(desim: Desim, stored: Path, tmp_path: Path) -> No
 def test_unusable_arguments_of_convert(
     desim: Desim, tmp_path: Path, stored: Path, source: str, target: str, more: list[str], message: str
 ) -> None:
+    (tmp_path / "graph.stg").write_text("1\n0 5 0\n")
     before = sorted(tmp_path.rglob("*"))
     outcome = desim("convert", tmp_path / source, tmp_path / target, *more)
     assert outcome.status == 2

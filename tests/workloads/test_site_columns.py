@@ -15,6 +15,7 @@ from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Dependency, Limit, Node
 from desim.validation import validate
 from desim.workloads.batch import job_table
+from desim.workloads.batch.trace import TraceReason
 
 TEXT = """job_id,submission_time,cores,run_time,walltime,user,queue,partition,after,think_time,sizes
 a1,0,4,100,120,ann,long,big,,,2:180:240|8:60:80
@@ -132,3 +133,44 @@ def test_what_is_wrong_on_nodes() -> None:
 def test_qualities_of_service() -> None:
     trace = job_table.jobs_from(columns(qos=["urgent", None, "standby"]))
     assert [job.qos for job in trace.jobs] == ["", "standby", "urgent"]  # in order of submission
+
+
+BROKEN = {
+    "tasks": "x", "memory": "7 parsecs", "gpus": "-1", "exclusive": "perhaps", "tasks_per_node": "1.5",
+    "resource:fpga": "y", "sizes": "4", "think_time": "-1", "run_time:A100": "nan7",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_cell_costs_its_row_and_with_strict_the_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        f"job_id,submission_time,run_time,requested_time,cores,after,{name}\n"
+        f"1,0,9,9,2,,\n2,1,9,9,2,,{BROKEN[name]}\n3,2,9,9,2,2,\n4,3,9,9,2,3,\n"
+    )
+    trace = job_table.read(path, requests=True)
+    assert [job.job_id for job in trace.jobs] == [1, 3, 4]
+    assert field_of(trace, "after") == {4: Dependency((3,))}
+    assert trace.report.places[TraceReason.UNREADABLE] == [3]
+    assert trace.report.places[TraceReason.UNKNOWN_DEPENDENCY] == [4]
+    assert (trace.report.rows, trace.report.jobs, trace.report.dropped) == (4, 3, 1)
+    with pytest.raises(WorkloadError, match=rf"jobs.csv: line 3: {name}: got '?{BROKEN[name]}[.0]*'?, expected "):
+        job_table.read(path, requests=True, strict=True)
+
+
+def test_dependencies_on_nobody_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "job_id,submission_time,run_time,cores,after\n"
+        "1,0,9,2,7\n2,1,9,2,1 2\n2,2,9,2,\n3,3,9,2,1 2\n,4,9,2,1\nx,5,9,2,1\n"
+    )
+    trace = job_table.read(path)
+    assert [job.after.jobs if job.after else None for job in trace.jobs] == [None, ("1",), None, ("1",), ("1",)]
+    assert trace.report.places[TraceReason.UNKNOWN_DEPENDENCY] == [2, 3, 5]
+    assert trace.report.places[TraceReason.UNREADABLE] == [6]
+    path.write_text("job_id,submission_time,run_time,cores,after\n1,0,9,2,\n2,1,9,2,2\n3,2,9,2,9\n")
+    assert job_table.read(path).report.places[TraceReason.SELF_DEPENDENCY] == [3]
+    for text, told in (("2", "got 2, its own id"), ("9", "got 9, but no job has this id")):
+        path.write_text(f"job_id,submission_time,run_time,requested_time,cores,after\n1,0,9,9,2,\n2,1,9,9,2,{text}\n")
+        with pytest.raises(WorkloadError, match=f"jobs.csv: line 3: after: {told}"):
+            job_table.read(path, strict=True)

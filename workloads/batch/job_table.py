@@ -25,8 +25,9 @@ without a value is unknown. Queues, partitions, job dependencies and sizes have 
 are read as well: the requests of jobs for nodes. Rows are repaired and counted by the same rules as those of a Standard
 Workload Format log. In Slurm's accounting (``JobID``), the rows of steps, such as ``12.batch``, are dropped, and jobs
 that have not ended have no run time. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the
-machine, if they are known. Rows of a file with a cell that is no number, or with another number of cells than there are
-names, are dropped and counted, unless reading is strict; in a table in memory, such a cell is an error.
+machine, if they are known. Rows of a file with a cell that is not what its column holds, or with another number of
+cells than there are names, are dropped and counted, and dependencies on ids that no job has, or several have, are left
+out and counted, unless reading is strict; in a table in memory, all these are errors.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from itertools import repeat
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
@@ -47,7 +49,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import TAKEN, Job
 from desim.problems.batch.tables import JOBS
-from desim.problems.batch.workload import text_ids
+from desim.problems.batch.workload import Workload, text_ids
 from desim.reading import read_parquet, suffix_of
 from desim.workloads.batch._cells import cells_of, found_columns, values_of
 from desim.workloads.batch.requests import RequestColumns
@@ -131,7 +133,7 @@ class TableReport(TraceReport):
 
 
 class _Unreadable(WorkloadError):
-    """Cells of a column that are no numbers, at some places."""
+    """Cells that are not what their column holds, at some places."""
 
     def __init__(self, message: str, places: NDArray[np.int64]) -> None:
         super().__init__(message)
@@ -156,6 +158,11 @@ class _Table:
     def where(self, row: int) -> str:
         """Return the place of a row as text, for messages."""
         return f"{self.source}: row {row}" if self.places is None else f"{self.source}: line {self.places[row]}"
+
+    def refused(self, wrong: Mapping[int, object]) -> WorkloadError:
+        """Return the error for unreadable rows, given what is wrong by row; the message is about the first."""
+        row, why = next(iter(wrong.items()))
+        return _Unreadable(f"{self.where(row)}: {why}", self.rows[list(wrong)])
 
 
 def jobs_from(
@@ -255,7 +262,7 @@ def read(
     """
     source, strict, dropped = os.fspath(path), options.get("strict", False), TableReport()
     table = _read_text(source, dropped, strict=strict) if _is_text(source) else _read_parquet(source)
-    while True:  # at most once per column
+    while True:  # at most once per column, and once for requests and for the columns of sites
         try:
             return _trace(table, columns, options, requests=requests, attributes=attributes, dropped=dropped)
         except _Unreadable as fault:
@@ -265,7 +272,7 @@ def read(
             table = _without(table, is_faulty.tolist(), TraceReason.UNREADABLE, dropped)
 
 
-def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> None:
+def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None, *, sacct: bool = False) -> None:
     """Write jobs so that `read` returns them exactly; the file is written completely or not at all.
 
     Parameters
@@ -277,15 +284,22 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> N
         Jobs to write.
     num_cores : int, optional
         Number of cores of the machine; CSV files do not store it.
+    sacct : bool
+        Whether to write a CSV file as Slurm's ``sacct -P`` prints it: separated by vertical bars, with times in whole
+        seconds, dates (time 0 is 1970 in UTC), users, partitions, QOS, and recorded starts of a workload.
 
     Raises
     ------
     WorkloadError
         If the file cannot be written, a job is invalid, or its requested time is 0 although its run time
         is not (the readers take 0 as unknown).
+    InvalidConfiguration
+        If ``sacct`` is set for another file.
     """
+    if sacct and not _is_text(os.fspath(path)):
+        raise InvalidConfiguration(f"{os.fspath(path)}: expected a .csv file for a table of sacct")
     if _is_text(os.fspath(path)):
-        write_lines(path, _lines(jobs))
+        write_lines(path, _sacct_lines(jobs) if sacct else _lines(jobs))
         return
     import polars as pl
 
@@ -309,10 +323,38 @@ def _lines(jobs: Iterable[Job]) -> Iterator[str]:
         yield ",".join((identity, *map(plain_number, job[1:6])))
 
 
-def _quoted(text: str) -> str:
-    """Return text as a cell of a CSV file."""
+def _sacct_lines(jobs: Iterable[Job]) -> Iterator[str]:
+    columns = jobs.columns if isinstance(jobs, Workload) else ()
+    waits = jobs["waiting_time"] if isinstance(jobs, Workload) and "waiting_time" in columns else repeat(math.nan)
+    yield "JobID|User|Partition|QOS|Submit|Start|Elapsed|Timelimit|NCPUS"
+    for job, wait in zip(jobs, waits, strict=False):
+        check_writable(job)
+        if "." in str(job.job_id):
+            raise WorkloadError(f"job {job.job_id}: job_id: got {job.job_id!r}, which is the step of a job in Slurm")
+        user = job.attributes.get("user") or ("" if job.user_id == -1 else job.user_id)
+        start = "Unknown" if math.isnan(wait) else _as_date(job, job.submission_time + wait)
+        times = _as_duration(round(job.run_time)), _as_duration(math.ceil(job.requested_time))
+        date = _as_date(job, job.submission_time)
+        yield _quoted(job.job_id, user, job.partition, job.qos, date, start, *times, job.requested_cores, separator="|")
+
+
+def _as_date(job: Job, time: float) -> str:
+    try:
+        return (datetime(1970, 1, 1) + timedelta(seconds=round(time))).isoformat()  # without a time zone, as sacct
+    except OverflowError:
+        raise WorkloadError(f"job {job.job_id}: got the time {time:.15g} s, expected one before year 10000") from None
+
+
+def _as_duration(seconds: int) -> str:
+    """Return seconds as Slurm writes them: ``1-12:00:00``."""
+    days, rest = divmod(seconds, 86_400)
+    return f"{days}-" * bool(days) + f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+
+
+def _quoted(*cells: object, separator: str = ",") -> str:
+    """Return a line of a CSV file, or one cell."""
     quoted = StringIO(newline="")
-    csv.writer(quoted, lineterminator="").writerow([text])
+    csv.writer(quoted, lineterminator="", delimiter=separator).writerow(cells)
     return quoted.getvalue()
 
 
@@ -424,7 +466,7 @@ def _trace(
     known.append(numbers("user_id") if users is None else np.array(users[0], np.float64))
     if of_nodes is not None:
         asked, known[1] = of_nodes.requests(
-            known[1], of_each_task=found["requested_cores"] == "cores", where=table.where
+            known[1], of_each_task=found["requested_cores"] == "cores", refused=table.refused
         )
     rows = Columns.of_list(job_id, known)
     if "waiting_time" in found or "starting_time" in found:
@@ -442,7 +484,16 @@ def _trace(
     row_of = dict(zip(rows.place.tolist(), range(count), strict=True))
     places = [row_of[place] for place in trace.place.tolist()]
     asked_for = asked if of_nodes is not None else None
-    return of_site.applied(table.source, trace, places, ids, table.where, requests=asked_for, attributes=further)
+    return of_site.applied(
+        table.source,
+        trace,
+        places,
+        ids,
+        table.refused,
+        lenient=dropped is not None and not options.get("strict", False),
+        requests=asked_for,
+        attributes=further,
+    )
 
 
 def _without_other_rows(table: _Table, found: Mapping[str, str], report: TableReport) -> _Table:
@@ -503,9 +554,13 @@ def _identities(table: _Table, name: str) -> NDArray[Any]:
     items = column.tolist() if hasattr(column, "tolist") else list(column)
     is_text = any(isinstance(item, str) for item in items)
     if is_text and not (table.unit == "line" and all(map(_is_plain_number, items))):  # a CSV file has no types
-        for row, item in enumerate(items):
-            if not isinstance(item, str | int) or item in _MISSING:
-                raise WorkloadError(f"{table.where(row)}: {name}: got {item!r}, expected an integer or a string")
+        wrong = {
+            row: f"{name}: got {item!r}, expected an integer or a string"
+            for row, item in enumerate(items)
+            if not isinstance(item, str | int) or item in _MISSING
+        }
+        if wrong:
+            raise table.refused(wrong)
         return ids_of([str(item).strip() for item in items])
     if all(_INTEGER.fullmatch(str(item)) and abs(int(item)) < 1 << 63 for item in items):
         return np.array(list(map(int, items)), np.int64)  # not by floats, which are not exact beyond 2^53

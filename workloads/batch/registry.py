@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from desim.checks import MOST_CORES, MOST_ITEMS, check_choice, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
@@ -36,6 +37,8 @@ LOG = "log"
 _TELLING_NODES: tuple[Any, ...] = (cerit, philly)
 #: Default size of a generated workload.
 _DEFAULT_JOBS, _DEFAULT_CORES = 10_000, 256
+#: Columns of a workload that every format holds, or that are not about the jobs.
+_FIELDS = {*Job._fields[:6], "place"}
 _READERS: Mapping[str, Callable[..., Trace]] = {
     ".swf": swf.read,
     ".json": batsim.read,
@@ -518,8 +521,13 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
 
 
 def write(
-    path: Pathish, jobs: Iterable[Job], *, num_cores: int | None = None, header: TraceHeader | None = None
-) -> None:
+    path: Pathish,
+    jobs: Iterable[Job],
+    *,
+    num_cores: int | None = None,
+    header: TraceHeader | None = None,
+    sacct: bool = False,
+) -> tuple[str, ...]:
     """Write a workload file in the format given by its suffix.
 
     Parameters
@@ -532,20 +540,30 @@ def write(
         Number of cores of the machine.
     header : TraceHeader, optional
         Header of a Standard Workload Format log, copied to another such log.
+    sacct : bool
+        Whether to write a CSV file as Slurm's ``sacct -P``, see `desim.workloads.batch.job_table.write`.
+
+    Returns
+    -------
+    tuple of str
+        What the file does not hold: columns of a workload, such as ``waiting_time``, and others.
 
     Raises
     ------
     InvalidConfiguration
-        If the suffix is unknown, or the format requires `num_cores` and it is None.
+        If the suffix is unknown, the format requires `num_cores` and it is None, or it is no CSV file for ``sacct``.
     WorkloadError
         If the file cannot be written, or a job does not fit the format.
     """
-    match _suffix(path):
+    suffix = _suffix(path)
+    if sacct and suffix != ".csv":
+        raise InvalidConfiguration(f"{path}: expected a .csv file for a table of sacct")
+    match suffix:
         case ".swf":
             known = {} if num_cores is None else {"MaxProcs": num_cores}
             swf.write(path, jobs, header=header if header and header.lines else {"Version": 2.2, **known})
         case ".parquet" | ".csv":
-            job_table.write(path, jobs, num_cores)
+            job_table.write(path, jobs, num_cores, sacct=sacct)
         case ".json" if num_cores is not None:
             batsim.write(path, jobs, num_cores)
         case ".json":
@@ -555,6 +573,24 @@ def write(
                 f"{path}: unknown workload format; expected one of the suffixes .swf, .swf.gz, .json, .json.gz, "
                 ".parquet, .csv and .csv.gz"
             )
+    lost = _unwritten(jobs, suffix, sacct=sacct) if isinstance(jobs, Workload) else []
+    return (*lost, "num_cores") if suffix == ".csv" and num_cores is not None else tuple(lost)
+
+
+def _unwritten(jobs: Workload, suffix: str, *, sacct: bool) -> list[str]:
+    """Return the columns of a workload that a file does not hold, and what it rounds."""
+    held = {"user", "partition", "qos", "waiting_time"} if sacct else set[str]()
+    if suffix == ".swf":
+        names = [name for name in ("queue", "partition") if name in jobs.columns]
+        held = {name for name in names if all(not text or text.isdecimal() for text in jobs[name].tolist())}
+        held |= {"after"} if all(len(others) == 1 for others, _ in jobs.dependencies().values()) else set()
+    unwritten = [name for name in jobs.columns if name not in (*_FIELDS, *held) and not _is_empty(jobs[name])]
+    times = np.concatenate([jobs[name] for name in ("submission_time", "requested_time", "run_time")])
+    return [*unwritten, "fractions of seconds"] if sacct and (times % 1).any() else unwritten
+
+
+def _is_empty(values: NDArray[Any]) -> bool:
+    return values.dtype.kind == "f" and bool(np.isnan(values).all())
 
 
 def _suffix(path: Pathish) -> str:

@@ -73,7 +73,11 @@ class RequestColumns:
         return cls(columns, found_columns(columns, names, _NAMES, _RESOURCE))
 
     def requests(
-        self, cores: NDArray[np.float64], *, of_each_task: bool, where: Callable[[int], str]
+        self,
+        cores: NDArray[np.float64],
+        *,
+        of_each_task: bool,
+        refused: Callable[[Mapping[int, object]], WorkloadError],
     ) -> tuple[list[Request | None], NDArray[np.float64]]:
         """Return the request and the total number of cores of each row.
 
@@ -83,8 +87,8 @@ class RequestColumns:
             Cores in the table, below 1 where unknown; such a row requests nothing.
         of_each_task : bool
             Whether these are cores per task; otherwise they are totals of all tasks.
-        where : callable
-            Function that returns the place of a row as text, for messages.
+        refused : callable
+            Function that returns the error for invalid rows, given what is wrong by row.
 
         Returns
         -------
@@ -94,12 +98,13 @@ class RequestColumns:
         Raises
         ------
         WorkloadError
-            If a cell has an invalid value, or a request is invalid; the message names row and column.
+            If a cell has an invalid value, or a request is invalid; the message names row and column of the first.
         """
         names = list(self.found)
         cells = [cells_of(self.columns[self.found[what]]) for what in names]
         known: dict[tuple[Any, ...], Request] = {}
         asked: list[Request | None] = []
+        wrong: dict[int, object] = {}
         rows = zip(*cells, strict=True) if cells else ((),) * len(cores)
         for row, (count, values) in enumerate(zip(cores.tolist(), rows, strict=True)):
             if count < 1:
@@ -112,8 +117,10 @@ class RequestColumns:
                 try:
                     request = known[key] = self._request(int(count), given, of_each_task=of_each_task)
                 except InvalidConfiguration as error:
-                    raise WorkloadError(f"{where(row)}: {error}") from error
+                    wrong[row] = error
             asked.append(request)
+        if wrong:
+            raise refused(wrong)
         totals = [each if one is None else one.tasks * one.cores for each, one in zip(cores, asked, strict=True)]
         return asked, np.array(totals, np.float64)
 

@@ -26,7 +26,7 @@ import numpy as np
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Request, Size
 from desim.workloads.batch._cells import cells_of, found_columns, is_missing, number, several
-from desim.workloads.batch.trace import Trace
+from desim.workloads.batch.trace import Trace, TraceReason
 
 __all__ = ["SiteColumns", "named_users"]
 
@@ -63,8 +63,9 @@ class SiteColumns:
         trace: Trace,
         rows: Sequence[int],
         ids: Sequence[Any],
-        where: Callable[[int], str],
+        refused: Callable[[Mapping[int, object]], WorkloadError],
         *,
+        lenient: bool = False,
         requests: Sequence[Request | None] | None = None,
         attributes: Mapping[str, Sequence[Any]],
     ) -> Trace:
@@ -80,8 +81,10 @@ class SiteColumns:
             Row of the table of each job.
         ids : sequence
             Id of each row, as written in the table.
-        where : callable
-            Function that returns the place of a row as text, for messages.
+        refused : callable
+            Function that returns the error for invalid rows, given what is wrong by row.
+        lenient : bool
+            Whether to leave out, and count, dependencies on ids that no job has or several have.
         requests : sequence of Request, optional
             Request of each row.
         attributes : mapping of str to sequence
@@ -95,7 +98,8 @@ class SiteColumns:
         Raises
         ------
         WorkloadError
-            If a cell has an invalid value; the message names row and column.
+            If a cell has an invalid value, the message names row and column of the first; or if a dependency is
+            circular.
         """
         whole = {what: cells_of(self.columns[name]) for what, name in self.found.items()}
         cells = {what: [values[row] for row in rows] for what, values in whole.items()}
@@ -107,6 +111,7 @@ class SiteColumns:
             columns["request"] = [requests[row] for row in rows]
         times: list[dict[str, float]] = [{} for _ in rows]
         sizes: list[tuple[Size, ...]] = [()] * len(rows)
+        wrong: dict[int, object] = {}
         for at, row in enumerate(rows):
             try:
                 for what in cells:
@@ -115,13 +120,22 @@ class SiteColumns:
                 if "sizes" in cells and not is_missing(cells["sizes"][at]):
                     request = None if requests is None else requests[row]
                     sizes[at] = tuple(self._size(request, text) for text in several(cells["sizes"][at]))
+                if "think_time" in cells and not is_missing(cells["think_time"][at]):
+                    _time(self.found["think_time"], cells["think_time"][at])
             except (InvalidConfiguration, WorkloadError) as error:
-                raise WorkloadError(f"{where(row)}: {error}") from error
+                wrong[row] = error
+        if wrong:
+            raise refused(wrong)
+        after, odd = self._after(rows, cells, ids) if "after" in cells else ([], {})
+        if odd and not lenient:
+            raise refused({row: why for row, (_, why) in odd.items()})
+        places = dict(zip(rows, trace.place.tolist(), strict=True))
+        for row, (reason, _) in odd.items():
+            trace.report.add(reason, [places[row]])
         columns |= {"run_times": times} if any(times) else {}
         columns |= {"sizes": sizes} if any(sizes) else {}
         jobs = trace.jobs.with_columns(**columns)
         if "after" in cells:
-            after = self._after(rows, cells, ids, where)
             try:
                 jobs = jobs.with_columns(after=after)  # raises for a circular dependency
             except WorkloadError as error:
@@ -144,19 +158,17 @@ class SiteColumns:
         return Size(int(cores), requested, run_time, request)
 
     def _after(
-        self,
-        rows: Sequence[int],
-        cells: Mapping[str, Sequence[Any]],
-        ids: Sequence[Any],
-        where: Callable[[int], str],
-    ) -> list[tuple[tuple[int, ...], float] | None]:
-        """Return the dependencies of the jobs, whose rows in the table are given, as rows of the workload."""
+        self, rows: Sequence[int], cells: Mapping[str, Sequence[Any]], ids: Sequence[Any]
+    ) -> tuple[list[tuple[tuple[int, ...], float] | None], dict[int, tuple[TraceReason, str]]]:
+        """Return the dependencies of the jobs, whose rows in the table are given, as rows of the workload.
+
+        Left out are those on the job itself and on ids that no job or several jobs have, which the second result has.
+        """
         found: list[tuple[tuple[int, ...], float] | None] = []
-        row_of_id: dict[str, int] = {}
-        again: dict[str, int] = {}  # second rows with the same id
+        odd: dict[int, tuple[TraceReason, str]] = {}
+        rows_of_id: dict[str, list[int]] = {}
         for row, identity in enumerate(ids):
-            if row_of_id.setdefault(_text(identity), row) != row:
-                again.setdefault(_text(identity), row)
+            rows_of_id.setdefault(_text(identity), []).append(row)
         job_of_row = {row: at for at, row in enumerate(rows)}
         for at, row in enumerate(rows):
             cell = cells["after"][at]
@@ -164,19 +176,18 @@ class SiteColumns:
                 found.append(None)
                 continue
             words = several(cell) if isinstance(cell, str | list | tuple | np.ndarray) else (cell,)
-            others = [_text(word) for word in words]
-            if unknown := [other for other in others if other not in row_of_id]:
-                raise WorkloadError(f"{where(row)}: {self.found['after']}: got {unknown[0]}, but no job has this id")
-            if twice := [other for other in others if other in again]:
-                both = f"{where(row_of_id[twice[0]])} and {where(again[twice[0]])}"
-                raise WorkloadError(f"{where(row)}: {self.found['after']}: got {twice[0]}, the id of two jobs: {both}")
-            kept = tuple(job_of_row[row_of_id[other]] for other in others if row_of_id[other] in job_of_row)
+            kept = []
+            for other in map(_text, words):
+                meant = rows_of_id.get(other, [])
+                if len(meant) == 1 and meant != [row]:
+                    kept += [job_of_row[meant[0]]] if meant[0] in job_of_row else []
+                    continue
+                what = "the id of several jobs" if meant[1:] else "its own id" if meant else "but no job has this id"
+                reason = TraceReason.SELF_DEPENDENCY if meant == [row] else TraceReason.UNKNOWN_DEPENDENCY
+                odd.setdefault(row, (reason, f"{self.found['after']}: got {other}, {what}"))
             think_time = cells["think_time"][at] if kept and "think_time" in cells else None
-            try:
-                found.append((kept, 0.0 if is_missing(think_time) else _time(self.found["think_time"], think_time)))
-            except InvalidConfiguration as error:
-                raise WorkloadError(f"{where(row)}: {error}") from error
-        return found
+            found.append((tuple(kept), 0.0 if is_missing(think_time) else float(think_time)))
+        return found, odd
 
 
 def named_users(cells: Sequence[Any]) -> tuple[list[int], list[str]] | None:

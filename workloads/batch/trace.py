@@ -131,7 +131,10 @@ class TraceHeader:
 class TraceReason(ListedReason):
     """Reason why a reader dropped or changed a row, or noted something about it."""
 
-    UNREADABLE = ("dropped", "a cell that is no number, or another number of cells than other rows have")
+    UNREADABLE = (
+        "dropped",
+        "a cell that is no number, or not what its column holds, or another number of cells than other rows have",
+    )
     PARTIAL_EXECUTION = (
         "dropped",
         "part of a job that has its own row: status 2, 3 or 4, or a step in Slurm's accounting",
@@ -151,6 +154,10 @@ class TraceReason(ListedReason):
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
     UNEQUAL_PARTS = ("changed", "nodes with different numbers of CPUs requested: replaced by tasks of one CPU")
+    UNKNOWN_DEPENDENCY = (
+        "changed",
+        "depends on an id that no job has, or several have: read without the dependency",
+    )
     SELF_DEPENDENCY = ("changed", "depends on itself: read without the dependency")
     DEPENDENCY = ("ignored", "depends on another job: read only with dependencies=True, or --dependencies keep")
     EXTRA_FIELDS = ("ignored", "more fields than the format's 18: further fields not read")

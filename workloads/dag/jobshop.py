@@ -1,4 +1,4 @@
-"""Job shops: jobs whose operations run one after the other, each on one given machine.
+"""Job shops, read and written: jobs whose operations run one after the other, each on one given machine.
 
 In the standard format, a line holds the numbers of jobs and machines. A line per job follows, with the machine
 (numbered from 0) and the duration of each operation, in their order. In Taillard's format, a matrix of durations
@@ -25,10 +25,10 @@ import numpy as np
 from desim.exceptions import WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.workloads.files import Pathish, read_text
+from desim.workloads.files import Pathish, plain_number, read_text, write_lines
 from desim.workloads.json_fields import has, read_object
 
-__all__ = ["job_shop", "read"]
+__all__ = ["job_shop", "read", "write"]
 
 Shop = tuple[list[Job], Executors]
 
@@ -148,3 +148,65 @@ def _standard(source: str, path: Pathish) -> tuple[list[list[int]], list[list[fl
     if len(rows) != jobs:
         raise WorkloadError(f"{source}: got {len(rows)} jobs, expected as many as the first line says")
     return [[int(cell) for cell in row[::2]] for _, row in rows], [row[1::2] for _, row in rows]
+
+
+def write(path: Pathish, jobs: Sequence[Job], executors: Executors, *, taillard: bool = False) -> tuple[str, ...]:
+    """Write a job shop so that `read` returns its operations; the file is written completely or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Target file, replaced only when the new one is complete; compressed if its name ends in ``.gz``.
+    jobs : sequence of Job
+        Jobs whose nodes run one after the other, each on one executor.
+    executors : Executors
+        Machines, in the order of their numbers.
+    taillard : bool
+        Whether to write a matrix of durations and one of machines, as Taillard does, instead of the standard format.
+
+    Returns
+    -------
+    tuple of str
+        What the job shop has and the file does not hold, such as names of machines or transfer times.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be written, the jobs are no job shop, or a job does not visit each machine once in
+        Taillard's format.
+    """
+    machines, durations, count = list[list[int]](), list[list[float]](), executors.num_executors
+    if not jobs:
+        raise WorkloadError(f"{path}: got no jobs, expected at least one job")
+    for job in jobs:
+        table = job.run_times_on(executors)
+        is_chain = [job.parents(node).tolist() for node in range(job.num_nodes)] == [
+            [node - 1] if node else [] for node in range(job.num_nodes)
+        ]
+        if not is_chain or (np.isfinite(table).sum(axis=1) != 1).any():
+            raise WorkloadError(f"job {job.job_id}: expected operations one after the other, each on one executor")
+        machines.append(table.argmin(axis=1).tolist())
+        durations.append(table.min(axis=1).tolist())
+        if taillard and sorted(machines[-1]) != list(range(count)):
+            raise WorkloadError(f"job {job.job_id}: expected each of {count} machines once; try the standard format")
+    if taillard:
+        numbers = [[machine + 1 for machine in row] for row in machines]
+        rows = ["Nb of jobs, Nb of Machines", f"{len(jobs)} {count}", "Times", *map(_row, durations)]
+        rows += ["Machines", *map(_row, numbers)]
+    else:
+        pairs = [sum(zip(*job, strict=True), ()) for job in zip(machines, durations, strict=True)]
+        rows = [f"{len(jobs)} {count}", *map(_row, pairs)]
+    write_lines(path, rows)
+    plain = [f"node{at}" for at in range(max(map(len, machines)))]
+    lost = {
+        "names of machines": list(executors.names) != [f"machine{at}" for at in range(count)],
+        "machines without an operation": max(map(max, machines)) < count - 1,
+        "names of operations": any(list(job.names) != plain[: job.num_nodes] for job in jobs),
+        "sizes of data": any(job.parent_size.any() for job in jobs),
+        "submission times": any(job.submission_time for job in jobs),
+    }
+    return tuple(what for what, is_lost in lost.items() if is_lost)
+
+
+def _row(numbers: Sequence[float]) -> str:
+    return " ".join(map(plain_number, numbers))

@@ -311,21 +311,46 @@ def executors_of(path: Pathish) -> Executors | None:
     return wfformat.executors_of(path) if suffix == ".json" else None
 
 
-def write(path: Pathish, job: Job, *, executors: Executors | None = None) -> None:
-    """Write a workflow in WfFormat so that `read` and `executors_of` return it.
+def write(
+    path: Pathish, jobs: Job | Sequence[Job], *, executors: Executors | None = None, taillard: bool = False
+) -> tuple[str, ...]:
+    """Write a workflow, a task graph or a job shop in the format given by its suffix, so that `read_all` returns it.
 
     Parameters
     ----------
     path : str or path-like
-        Target file.
-    job : Job
-        Workflow to write.
+        Target file: ``.json`` (WfFormat), ``.stg``, or ``.jsp`` for a job shop.
+    jobs : Job or sequence of Job
+        Job to write; several only for a job shop.
     executors : Executors, optional
-        Executors to store with the workflow.
+        Executors to store with the workflow, or machines of the job shop.
+    taillard : bool
+        Whether to write a job shop in Taillard's format.
+
+    Returns
+    -------
+    tuple of str
+        What the file does not hold, see `desim.workloads.dag.stg.write`.
 
     Raises
     ------
+    InvalidConfiguration
+        If the suffix is unknown, or an option does not apply to the format.
     WorkloadError
-        If the file cannot be written, or the format cannot hold the job.
+        If the file cannot be written, or the format cannot hold the jobs.
     """
-    wfformat.write(path, job, reference_speed=tpch.REFERENCE_SPEED, executors=executors)
+    found = [jobs] if isinstance(jobs, Job) else list(jobs)
+    suffix = suffix_of(path)
+    if suffix not in (".json", ".stg", _JOB_SHOP):
+        raise InvalidConfiguration(f"{path}: unknown workload format; expected one of .json, .stg and {_JOB_SHOP}")
+    if suffix == _JOB_SHOP:
+        if executors is None:
+            raise InvalidConfiguration(f"{path}: a job shop has an executor for each machine, got none")
+        return jobshop.write(path, found, executors, taillard=taillard)
+    if taillard or len(found) != 1:
+        what = "Taillard's format" if taillard else f"{len(found)} jobs"
+        raise InvalidConfiguration(f"{path}: got {what}, expected a {_JOB_SHOP} file, which is a job shop")
+    if suffix == ".stg":
+        return stg.write(path, found[0], reference_speed=tpch.REFERENCE_SPEED)
+    wfformat.write(path, found[0], reference_speed=tpch.REFERENCE_SPEED, executors=executors)
+    return ("submission times",) if found[0].submission_time else ()

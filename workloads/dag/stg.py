@@ -1,4 +1,4 @@
-"""STG: read task graphs of the Standard Task Graph set.
+"""STG: read and write task graphs of the Standard Task Graph set.
 
 The first number is that of the tasks, to which a dummy at the beginning and one at the end are added. A line per task
 follows: its number from 0, its duration, the number of its predecessors, and their numbers. A line that begins with #
@@ -14,13 +14,16 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
+
+from desim.checks import check_float
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.dag._workflow import Repairs, Task, WorkflowReport, build
-from desim.workloads.files import Pathish, read_text
+from desim.workloads.files import Pathish, read_text, write_lines
 from desim.workloads.json_fields import LARGEST, short_repr
 
-__all__ = ["read"]
+__all__ = ["read", "write"]
 
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
@@ -90,3 +93,58 @@ def read(
         raise WorkloadError(f"{source}: got no task, expected at least one")
     label = Path(os.fspath(path)).name.partition(".")[0]
     return build(source, label, tasks, edges, repairs=repairs, report=report)
+
+
+def write(path: Pathish, job: Job, *, reference_speed: float = 1.0) -> tuple[str, ...]:
+    """Write a job so that `read` returns its graph; the file is written completely or not at all.
+
+    The first number leaves out the first and the last node if they are dummies: the only source and the only sink,
+    without work.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Target file, replaced only when the new one is complete; compressed if its name ends in ``.gz``.
+    job : Job
+        Job to write.
+    reference_speed : float
+        Speed in work per second: the duration of a task is its work divided by this, rounded to an integer.
+
+    Returns
+    -------
+    tuple of str
+        What the job has and the file does not hold, such as names of nodes, sizes of data, or fractions of durations.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be written, a duration is above 1e15, or executors have their own run times or are not
+        eligible for some node.
+    InvalidConfiguration
+        If `reference_speed` is not > 0.
+    """
+    speed = check_float("reference_speed", reference_speed, above=0)
+    limited = (job.run_times, job.eligible, job.required_features, job.demands)
+    if any(found is not None for found in limited) or job.work.max() > LARGEST * speed:
+        raise WorkloadError(
+            f"job {job.job_id}: expected durations of at most 1e15 that every executor can run, which is all that an "
+            "STG file stores"
+        )
+    parents = [job.parents(node).tolist() for node in range(job.num_nodes)]
+    sources = [node for node, above in enumerate(parents) if not above]
+    sinks = np.flatnonzero(np.diff(job.child_start) == 0).tolist()
+    last = job.num_nodes - 1
+    has_dummies = last > 0 and (sources, sinks) == ([0], [last]) and not job.work[[0, last]].any()
+    times = np.rint(job.work / speed)
+    rows = [
+        [node, int(time), len(above), *above] for node, (time, above) in enumerate(zip(times, parents, strict=True))
+    ]
+    write_lines(path, [str(last - 1 if has_dummies else last + 1), *(" ".join(map(str, row)) for row in rows)])
+    lost = {
+        "names of nodes": job.names != tuple(map(str, range(job.num_nodes))),
+        "sizes of data": job.parent_size.any(),
+        "fractions of durations": (times * speed != job.work).any(),
+        "submission times": job.submission_time,
+        "parallel tasks": job.task_times is not None or (job.num_tasks > 1).any(),
+    }
+    return tuple(what for what, is_lost in lost.items() if is_lost)
