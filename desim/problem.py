@@ -129,12 +129,15 @@ class Metrics:
         Names of the few metrics shown on the terminal, the most important one first.
     main : tuple of str
         Names of the metrics that a report shows first.
+    incidents : tuple of str
+        Names of metrics that comparisons show as well where a value is not 0: of what happens only in some workloads.
     """
 
     described: tuple[Metric, ...]
     measure: Callable[..., dict[str, float]]
     headline: tuple[str, ...] = ()
     main: tuple[str, ...] = ()
+    incidents: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Metric]:
         """Yield the descriptions in order."""
@@ -173,7 +176,9 @@ class Metrics:
         own = tuple(one.name for one in by)
         measure = partial(_measured, self.measure, tuple(by))
         main = (*own, *(self.main or self.headline))  # first, as figures leave out what comes last
-        return Metrics((*self.described, *by), measure, (*self.headline, *own), main)
+        return replace(
+            self, described=(*self.described, *by), measure=measure, headline=(*self.headline, *own), main=main
+        )
 
     def names_for(self, resources: Sequence[str]) -> list[str]:
         """Return the names of the metrics that every run has, in order, with one name per resource for placeholders."""

@@ -512,7 +512,7 @@ def replay(
             f"window: got none of the {instance.num_windows} windows of {instance.name}; give the number of the one to "
             "simulate, or compare agents over all of them (desim compare)"
         )
-    problem = instance.make(agent)
+    problem = instance.make(agent).for_agent(agent)
     is_compiled = engine != "simpy" and problem.is_compiled(agent, needed=engine == "compiled")
     if listen is not None and instance.steps is not None and not is_compiled:
         problem.on(instance.steps.event, _counter(listen))

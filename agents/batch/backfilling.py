@@ -20,6 +20,7 @@ from desim.agents.batch.cores_only import refuse_nodes
 from desim.agents.batch.priorities import FCFS, Priority, as_priority, compiled_rule
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, CompiledRule, Profile, Slot, WaitUntil
+from desim.problems.batch.predictors import RunTimePredictor, as_predictor, name_of
 from desim.reprs import NamedRepr
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
@@ -55,6 +56,11 @@ class SimpleBackfilling(NamedRepr):
         return plan.answer
 
 
+def _suffix(predictor: str | RunTimePredictor | None) -> str:
+    """Return what the name of an agent says of its predictor; raise InvalidConfiguration if it is none."""
+    return "" if predictor is None else f"@{name_of(as_predictor(predictor))}"
+
+
 class EASYBackfilling(NamedRepr):
     """EASY backfilling: only the first blocked job has a reservation, renewed at each decision.
 
@@ -65,8 +71,11 @@ class EASYBackfilling(NamedRepr):
     specific_cores : bool
         Whether a reservation is for particular cores instead of a number of cores, as in Batsim's reference schedulers.
     backfill : str, Priority, or class of Priority, optional
-        Order in which jobs overtake the blocked one (default: the same). EASY++ is ``EASYBackfilling("fcfs",
-        backfill="sjf-expected")`` on a cluster with ``predictor="user-average"``.
+        Order in which jobs overtake the blocked one (default: the same).
+    predictor : str or RunTimePredictor, optional
+        What predicts run times in the agent's runs (default: the cluster's predictor); see
+        ``desim.problems.batch.predictors``. EASY++ is ``EASYBackfilling("fcfs", backfill="sjf-expected",
+        predictor="user-average")``.
     """
 
     def __init__(
@@ -75,12 +84,14 @@ class EASYBackfilling(NamedRepr):
         *,
         specific_cores: bool = False,
         backfill: str | Priority | type[Priority] | None = None,
+        predictor: str | RunTimePredictor | None = None,
     ) -> None:
         self.priority = as_priority(order)
         self.backfill = self.priority if backfill is None else as_priority(backfill)
         self.specific_cores = specific_cores
+        self.run_time_predictor = predictor
         then = "" if backfill is None else f"+{self.backfill.name}"
-        self.name = f"easy-{'specific-' if specific_cores else ''}{self.priority.name}{then}"
+        self.name = f"easy-{'specific-' if specific_cores else ''}{self.priority.name}{then}{_suffix(predictor)}"
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
         """Begin a run; raise InvalidConfiguration if specific_cores is used on a cluster with nodes."""
@@ -122,6 +133,8 @@ class ConservativeBackfilling(NamedRepr):
         Priority order in which jobs that arrive together are fitted, and in which the schedule is compressed.
     specific_cores : bool
         Whether a reservation is for particular cores instead of a number of cores, as in Batsim's reference schedulers.
+    predictor : str or RunTimePredictor, optional
+        What predicts run times in the agent's runs (default: the cluster's predictor).
 
     Attributes
     ----------
@@ -129,10 +142,17 @@ class ConservativeBackfilling(NamedRepr):
         Reserved slots of the queued jobs, by row; a job may have none while cores are down.
     """
 
-    def __init__(self, order: str | Priority | type[Priority] = "fcfs", *, specific_cores: bool = False) -> None:
+    def __init__(
+        self,
+        order: str | Priority | type[Priority] = "fcfs",
+        *,
+        specific_cores: bool = False,
+        predictor: str | RunTimePredictor | None = None,
+    ) -> None:
         self.priority = as_priority(order)
         self.specific_cores = specific_cores
-        self.name = f"conservative-{'specific-' if specific_cores else ''}{self.priority.name}"
+        self.run_time_predictor = predictor
+        self.name = f"conservative-{'specific-' if specific_cores else ''}{self.priority.name}{_suffix(predictor)}"
         self.reset({}, None)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:

@@ -53,8 +53,22 @@ def _imported(where: str, text: str) -> Agent:
 
 def _easy(rest: str, *, specific_cores: bool = False) -> Agent:
     """Return EASY with an order, or with two such as ``fcfs+sjf-expected``: the second is that of backfilling."""
-    order, _, backfill = rest.partition("+")
-    return EASYBackfilling(order, specific_cores=specific_cores, backfill=backfill or None)
+    orders, _, predictor = rest.partition("@")
+    order, _, backfill = orders.partition("+")
+    return EASYBackfilling(order, specific_cores=specific_cores, backfill=backfill or None, predictor=predictor or None)
+
+
+def _conservative(rest: str, *, specific_cores: bool = False) -> Agent:
+    """Return conservative backfilling with an order, and possibly a predictor."""
+    order, _, predictor = rest.partition("@")
+    return ConservativeBackfilling(order, specific_cores=specific_cores, predictor=predictor or None)
+
+
+def _easy_plus_plus() -> Agent:
+    """Return EASY++ under its own name."""
+    agent = EASYBackfilling("fcfs", backfill="sjf-expected", predictor="user-average")
+    agent.name = "easy++"
+    return agent
 
 
 _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
@@ -62,10 +76,10 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "easy": ("the first blocked job has a reservation", _easy),
     "easy-specific": ("EASY with reservations of particular cores", partial(_easy, specific_cores=True)),
     "easy-moldable": ("EASY with the best size of each moldable job", MoldableBackfilling),
-    "conservative": ("every job has a reservation", ConservativeBackfilling),
+    "conservative": ("every job has a reservation", _conservative),
     "conservative-specific": (
         "every job has a reservation of particular cores",
-        partial(ConservativeBackfilling, specific_cores=True),
+        partial(_conservative, specific_cores=True),
     ),
 }
 
@@ -77,6 +91,10 @@ _REGISTRY: Registry = Registry(
             name: (f"As {name.removesuffix('-expected')}, by predicted run times.", make)
             for name, make in EXPECTED.items()
         },
+        "easy++": (
+            "EASY by predicted run times (of the user's last two jobs) that backfills the shortest job first.",
+            _easy_plus_plus,
+        ),
     },
     {
         **{
@@ -85,6 +103,11 @@ _REGISTRY: Registry = Registry(
         },
         "easy-PRIORITY+PRIORITY": Family(
             "EASY in one order that backfills in another, such as easy-fcfs+sjf-expected.", _easy, "fcfs"
+        ),
+        "easy-PRIORITY@PREDICTOR": Family(
+            "EASY or conservative-... with a predictor of its own: request, user-average, user-average:N or oracle.",
+            _easy,
+            "fcfs",
         ),
         "preemptive-AGENT": Family(
             "A priority order or backfilling agent whose first job may preempt others, by QOS.",

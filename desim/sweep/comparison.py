@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.files import write_atomically
-from desim.formatting import how_many
+from desim.formatting import all_names, how_many
 from desim.problem import Better, ProblemDescriptor
 from desim.result import Result
 from desim.statistics import (
@@ -146,11 +146,12 @@ class Comparison:
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, list[float]]]:
-        """Values by agent and metric, one per seed or window."""
-        found: dict[str, dict[str, list[float]]] = {}
+        """Values by agent and metric, one per seed or window; NaN for metrics that only other agents' runs have."""
+        names, found = all_names(run.metrics for run in self.all_runs), {}
         for run in self.all_runs:
-            for name in self.all_runs[0].metrics:
-                found.setdefault(run.policy, {}).setdefault(name, []).append(run.metrics[name])
+            row: dict[str, list[float]] = found.setdefault(run.policy, {name: [] for name in names})
+            for name, values in row.items():
+                values.append(run.metrics.get(name, math.nan))
         return found
 
     @cached_property
@@ -179,9 +180,10 @@ class Comparison:
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
-        """Names of the metrics in the tables."""
-        names = list(self.all_runs[0].metrics)
-        shown = [name for name in self.kind.metrics.headline if name in names] or names[:5]
+        """Names of the metrics in the tables: few, with those of what happened only in some workloads where it did."""
+        metrics, rows = self.kind.metrics, list(self.metrics.values())
+        shown = [name for name in metrics.headline if name in rows[0]] or list(rows[0])[:5]
+        shown += [name for name in metrics.incidents if any(any(row.get(name, ())) for row in rows)]
         own = [] if self.criterion is None or self.criterion.metric in shown else [self.criterion.metric]
         return (*own, *shown)
 
@@ -322,14 +324,17 @@ class Comparison:
 
     @property
     def runs(self) -> pl.DataFrame:
-        """Table with a row per run: agent, seed or window, whether it is valid, and its metrics."""
+        """Table with a row per run: agent, seed or window, whether it is valid and was found in the store, metrics."""
         import polars as pl
 
+        names = all_names(run.metrics for run in self.all_runs)
         return pl.DataFrame(
             [
-                {"agent": one.policy, self.pair: one.seed, "valid": one.validation["valid"], **one.metrics}
+                {"agent": one.policy, self.pair: one.seed, "valid": one.validation["valid"], "reused": one.reused}
+                | {name: one.metrics.get(name) for name in names}
                 for one in self.all_runs
-            ]
+            ],
+            infer_schema_length=None,
         )
 
     @cached_property
@@ -489,7 +494,7 @@ def compare_runs(
     InvalidConfiguration
         If the metric is unknown, or it is not known which values are better.
     """
-    criterion = _criterion(list(runs[0].metrics), kind, metric, better)
+    criterion = _criterion(all_names(run.metrics for run in runs), kind, metric, better)
     return Comparison(tuple(runs), baseline, kind, criterion, **more)
 
 

@@ -205,8 +205,14 @@ class AgentByName:
         return cls(policy or full, name, kind, identity_of(made))
 
     def made(self, kind: str) -> Agent:
-        """Return a new agent."""
-        return plugins.create_agent(kind, self.name)
+        """Return a new agent; raise InvalidConfiguration if its name gives another one by now."""
+        made = plugins.create_agent(kind, self.name)
+        found = identity_of(made)
+        if found != self.source and found == identity_of(made):  # one that cannot be described is new each time
+            raise InvalidConfiguration(
+                f"{self.policy}: its weights, model card or code have changed since the comparison began; start again"
+            )
+        return made
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies the agent: its name, and what its loader has made of it."""

@@ -155,7 +155,7 @@ class ComparisonPlan(StudyOptions):
             problem = instance.make(made)
             if isinstance(one, AgentByObject):
                 resolve_agent(problem, made)
-            if disregarded := problem.disregarded(made):
+            if disregarded := problem.for_agent(made).disregarded(made):
                 print_note(f"desim: {disregarded}")
         runs = self._runs(entrants, instance, setting)
         if not system.is_own or known is kinds().get(known.name):  # a user's own kind need not describe all metrics

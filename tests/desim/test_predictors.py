@@ -283,6 +283,40 @@ def test_predicting_requests_changes_nothing(agent: str) -> None:
         assert same.info["predictor"] == "same"
 
 
+BROUGHT = {
+    "easy++": ("easy-fcfs+sjf-expected", "user-average"),
+    "easy-fcfs@oracle": ("easy-fcfs", "oracle"),
+    "conservative-sjf@user-average:1": ("conservative-sjf", "user-average:1"),
+    "preemptive-easy++": ("preemptive-easy-fcfs+sjf-expected", "user-average"),
+}
+
+
+class TestAgentsThatBringPredictors:
+    @pytest.mark.parametrize("name", BROUGHT)
+    def test_their_runs_are_those_of_a_cluster_with_this_predictor(self, name: str) -> None:
+        jobs, (base, predictor) = workload(Random(4)), BROUGHT[name]
+        with_agent, with_cluster = simulate(BatchCluster(jobs, 8), name), BatchCluster(jobs, 8, predictor=predictor)
+        assert with_agent.jobs.equals(simulate(with_cluster, base).jobs)
+        assert with_agent.info["predictor"] == predictor
+        assert with_agent.info["agent"] == name == create(name).name  # type: ignore[attr-defined]
+        assert simulate(with_cluster, name).jobs.equals(with_agent.jobs)
+
+    def test_the_compiled_engine_takes_them(self) -> None:
+        pytest.importorskip("numba")
+        cluster = BatchCluster(workload(Random(5)), 8)
+        slow, fast = (simulate(cluster, "easy++", engine=engine) for engine in ("simpy", "compiled"))
+        assert fast.jobs.equals(slow.jobs) and fast.info["engine"] == "compiled"
+
+    def test_one_predictor_only(self) -> None:
+        cluster = BatchCluster(HOLE, 4, predictor="oracle")
+        with pytest.raises(InvalidConfiguration, match=r"got 'oracle', but agent easy\+\+ brings 'user-average'"):
+            simulate(cluster, "easy++")
+        with pytest.raises(InvalidConfiguration, match="predictor: got 'odd'"):
+            create("easy-fcfs@odd")
+        own = EASYBackfilling("fcfs", predictor=Told({1: 30.0}))
+        assert starts(simulate(BatchCluster(HOLE, 4), own)) == {1: 0.0, 2: 60.0, 3: 110.0}
+
+
 class TestForks:
     def test_forks_without_foresight_run_jobs_for_what_is_expected(self) -> None:
         jobs = [Job(1, 0.0, 1, 100.0, 60.0), Job(2, 0.0, 1, 50.0, 7.0)]

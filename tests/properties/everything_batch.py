@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from everything_draws import Drawn, Draws, moments_of, processes_of, stream_of, without_kind
-from everything_names import looks_ahead
+from everything_names import brings_predictor, looks_ahead
 
 from desim.problems.batch import BatchCluster, Job
 from desim.workloads import arrivals, lublin
@@ -53,7 +53,8 @@ def draw(draws: Draws, agent: str) -> Drawn:
     if "outages" not in system and not agent.startswith("split-window:") and draws.chance(0.12):
         workload |= {"rows": twice(workload["rows"])} if workload["kind"] == "rows" else {}
     system["cycle"] = draws.cycle()
-    system["predictor"] = draws.predictor()
+    predictor = draws.predictor()
+    system["predictor"] = "request" if brings_predictor(agent) else predictor
     return Drawn(system, workload, agent, {}, until)
 
 

@@ -16,7 +16,17 @@ from desim.agents.batch.priorities import PRIORITIES
 from desim.agents.batch.window_rules import RULES
 from desim.agents.learning.pretrained import PRETRAINED, pretrained_names
 
-__all__ = ["ANY", "agent_names", "base_of", "create", "is_learned", "kind_of", "looks_ahead", "patterns_of"]
+__all__ = [
+    "ANY",
+    "agent_names",
+    "base_of",
+    "brings_predictor",
+    "create",
+    "is_learned",
+    "kind_of",
+    "looks_ahead",
+    "patterns_of",
+]
 
 ANY = "anything"
 """An agent that answers whatever is allowed; no registry has it."""
@@ -87,6 +97,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
     if problem == "batch":
         return {f"{prefix}-PRIORITY": _backfilling(prefix) for prefix in _BACKFILLING} | {
             "easy-PRIORITY+PRIORITY": lambda: ["easy-fcfs+sjf-expected", "easy-f1-expected+fcfs"],
+            "easy-PRIORITY@PREDICTOR": lambda: ["easy-sjf-expected@oracle", "conservative-fcfs@user-average:1"],
             "preemptive-AGENT": lambda: [f"preemptive-{name}" for name in ("fcfs", "easy-sjf", "conservative")],
             "window-RULE-HEAD-TAIL": _windows,
             "window-RULE-HEAD-TAIL@SECONDS": lambda: [f"window-reserving-{window}@14400" for window in _WINDOWS],
@@ -170,6 +181,11 @@ def agent_names(problem: str) -> tuple[str, ...]:
 def looks_ahead(name: str) -> bool:
     """Tell whether an agent tries actions in forks, which takes a workload that can be read again, and time."""
     return name.startswith("rollout")
+
+
+def brings_predictor(name: str) -> bool:
+    """Tell whether a batch agent brings a predictor of run times, so that its cluster may have no other."""
+    return name == "easy++" or (name.startswith(("easy-", "conservative-")) and "@" in name)
 
 
 def base_of(name: str) -> str:

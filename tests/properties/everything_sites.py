@@ -16,7 +16,7 @@ import numpy as np
 from everything import CHECKS, Scenario, main
 from everything_anything import AnySite
 from everything_draws import Drawn, Draws, moments_of, processes_of, stream_of
-from everything_names import ANY, agent_names, create, is_learned, kind_of, looks_ahead
+from everything_names import ANY, agent_names, brings_predictor, create, is_learned, kind_of, looks_ahead
 
 from desim.agents.batch.priorities import PRIORITIES
 from desim.problems.batch import (
@@ -186,7 +186,8 @@ def draw(draws: Draws, agent: str) -> Drawn:
     own = sorted(draws.some(range(len(rows)), 3)) if "dependencies" not in system and draws.chance(0.1) else []
     workload = {"kind": "site", "rows": rows, "own": own, "iterator": draws.chance(0.08) and not looks_ahead(agent)}
     system["cycle"] = draws.cycle()
-    system["predictor"] = draws.predictor()
+    predictor = draws.predictor()
+    system["predictor"] = "request" if brings_predictor(agent) else predictor
     return Drawn(system, workload, agent, {}, until)
 
 

@@ -16,6 +16,7 @@ import pytest
 import desim
 from desim.agents.batch import FCFS, EASYBackfilling, create
 from desim.cli import main
+from desim.cli.stored import load_shown
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
 from desim.notes import progress
 from desim.plotting import comparison_figures
@@ -152,6 +153,27 @@ def test_stored_runs_are_not_repeated(tmp_path: Path) -> None:
     assert first.result("fcfs", 1).metrics()["utilization"] == first.runs["utilization"][3]
     with pytest.raises(InvalidConfiguration, match="no run of 'c' with seed 0"):
         first.result("c")
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("first", ["easy++", "easy"])
+def test_agents_with_predictors_beside_others(first: str, tmp_path: Path) -> None:
+    """EASY++ and EASY are paired by seed, and each run keeps its identity; a metric that only some have is NaN."""
+    agents, options = ["easy", "easy++"][:: 1 if first == "easy" else -1], {"seeds": 2, "workers": 1, "users": 3}
+    found = desim.compare("batch", agents, out=tmp_path, **options, **SMALL)  # type: ignore[arg-type]
+    assert not found.unequal and not found.issues and set(found.differences) | {found.baseline} == set(found.means)
+    accuracy = {agent: row["prediction_accuracy_mean"] for agent, row in found.metrics.items()}
+    assert np.isnan(accuracy["easy-fcfs"]).all() and np.isfinite(accuracy["easy++"]).all()
+    expected = desim.compare("batch", ["easy-fcfs+sjf-expected"], predictor="user-average", **options, **SMALL)  # type: ignore[arg-type]
+    assert found.metrics["easy++"] == expected.metrics["easy-fcfs+sjf-expected"]
+    again = desim.compare("batch", ["easy", "easy++", "easy-fcfs@oracle"], out=tmp_path, **options, **SMALL)  # type: ignore[arg-type]
+    assert dict(again.runs.group_by("agent").agg(pl.col("reused").all()).rows()) == {
+        "easy-fcfs": True, "easy++": True, "easy-fcfs@oracle": False,
+    }  # fmt: skip
+    stored = load_shown([tmp_path])
+    assert isinstance(stored, Comparison) and stored.means.keys() == again.means.keys()
+    with pytest.raises(InvalidConfiguration, match=r"agent easy\+\+ brings 'user-average'"):
+        desim.compare("batch", ["easy", "easy++"], predictor="oracle", **options, **SMALL)  # type: ignore[arg-type]
 
 
 LEVEL = [1.0]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ import pytest
 
 import desim
 from desim.agents.batch import EASYBackfilling, create
+from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.learning import pretrained
-from desim.exceptions import InvalidConfiguration
+from desim.agents.learning.checkpoint import save_weights
+from desim.exceptions import ComparisonWarning, InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job, Workload
 from desim.problems.dag import DagCluster, Executors, from_networkx
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
 from desim.sweep import recording
 from desim.sweep.identity import identity_of
+from desim.sweep.runner import _Sweep
 from desim.workloads import lublin
 
 ROOT = Path(__file__).parents[2]
@@ -196,6 +200,57 @@ def test_pretrained_names(tmp_path: Path, reused: Callable[..., list[bool]], mon
             shutil.copy(shipped / f"{source}{suffix}", tmp_path / "other" / f"{name}{suffix}")
         monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path / "other")
         assert reused("deferrable", agents, **DEFERRABLE) == [expected]
+
+
+NET = """
+from own_helper import level
+from desim.agents.deferrable.score_agent import ScoreConfig
+from desim.agents.deferrable.score_policy import AttentionPolicy
+
+class Mine(AttentionPolicy):
+    def __init__(self, observation_space, action_space, rng):
+        super().__init__(ScoreConfig(max_jobs=4, width=8).encoder(), rng, "none", 8, 1)
+    def forward(self, observations):
+        distribution, values = super().forward(observations)
+        return distribution, values * level()
+"""
+
+
+def test_code_of_own_networks(place: Path, reused: Callable[..., list[bool]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card names a network by reference; its module, and what that imports, belong to the agent."""
+    (place / "own_net.py").write_text(NET)
+    importlib.import_module("own_net")  # a card alone does not import code
+    config = ScoreConfig(max_jobs=4, width=8, network="own_net:Mine")
+    policy = config.policy(np.random.default_rng(0))
+    save_weights(place / "own", policy.state_dict(), {"agent": "score", "config": asdict(config)})
+    agents = ["score:./own", "fifo"]
+    for at, level in enumerate((1.0, 4.0, 1.0)):
+        set_level(place, level, monkeypatch)
+        forget()
+        importlib.import_module("own_net")
+        assert reused("deferrable", agents, **DEFERRABLE) == [at == 2, at > 0]
+
+
+def test_weights_that_change_between_request_and_run(
+    place: Path, reused: Callable[..., list[bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No run with other weights stands beside those that were asked for."""
+
+    def put(name: str) -> None:
+        for suffix in (".json", ".safetensors"):
+            shutil.copy(pretrained.PRETRAINED / f"{name}{suffix}", place / f"own{suffix}")
+
+    one, *_, other = pretrained.pretrained_names("score")
+    put(one)
+    with monkeypatch.context() as patch:
+        run = _Sweep.run_missing
+        patch.setattr(_Sweep, "run_missing", lambda self, workers: (put(other), run(self, workers)))
+        with pytest.warns(ComparisonWarning) as told:
+            assert reused("deferrable", ["score:./own", "fifo"], **DEFERRABLE) == [False]  # of fifo
+    assert "its weights, model card or code have changed since the comparison began" in str(told[0].message)
+    for name in (one, other):
+        put(name)
+        assert reused("deferrable", ["score:./own", "fifo"], **DEFERRABLE) == [False, True]
 
 
 def test_given_problems_whose_objects_compute_and_keep_things(reused: Callable[..., list[bool]]) -> None:

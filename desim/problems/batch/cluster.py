@@ -13,14 +13,14 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import simpy
 
 from desim.checks import check_choice, check_float, items, python_scalar
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
-from desim.problem import Problem, Process
+from desim.problem import Problem, Process, declared
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
 from desim.problems.batch.execution import Execution
@@ -39,7 +39,13 @@ from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, No
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
-from desim.problems.batch.predictors import Predictions, RunTimePredictor, as_predictor, describe_predictor
+from desim.problems.batch.predictors import (
+    Predictions,
+    RunTimePredictor,
+    as_predictor,
+    describe_predictor,
+    name_of,
+)
 from desim.problems.batch.request import Request
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import StartOnNodes
@@ -131,7 +137,7 @@ class BatchCluster(FailingCluster, Problem):
         How long jobs are expected to run, which plans of backfilling use: ``"request"``, their requested times;
         ``"user-average"``, the mean of the last two jobs of the user; ``"oracle"``, their actual run times; or an
         object, see ``desim.problems.batch.predictors``. A run works on a copy of it. Time limits remain those
-        of the requests.
+        of the requests. The runs of an agent that brings a predictor, such as ``"easy++"``, use that one.
     limits : iterable of Limit
         Limits on what a job may request, and on what a user, partition or queue may use at once. A job that requests
         more than a limit allows is treated like one that is too wide. Other jobs are held outside the queue until
@@ -261,6 +267,27 @@ class BatchCluster(FailingCluster, Problem):
         from desim.problems.batch.compiled import is_installed, obstacle
 
         return is_installed() and not obstacle(self, agent)
+
+    def for_agent(self, agent: Any) -> Self:
+        """Return the configuration for the run of an agent, which may bring the predictor of run times.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the cluster has a predictor, too, and another one.
+        """
+        brought = declared(agent, "run_time_predictor")
+        if brought is None or brought is self.predictor:
+            return self
+        mine, other = name_of(as_predictor(brought)), name_of(as_predictor(self.predictor))
+        if self.predictor != "request" and mine != other:
+            raise InvalidConfiguration(
+                f"predictor: got {other!r}, but agent {getattr(agent, 'name', type(agent).__name__)} brings {mine!r}; "
+                "leave predictor out, or take an agent without one"
+            )
+        found = copy(self)
+        found.predictor = brought
+        return found
 
     def features(self) -> dict[str, str]:
         """Return the features that not every agent takes into account, by name, with what other agents do."""

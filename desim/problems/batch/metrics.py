@@ -626,5 +626,6 @@ METRICS = Metrics(
         "queue_length_mean",
         "makespan",
     ),
+    incidents=("jobs_lost", "interruptions", "preemptions", "wasted_core_seconds"),
 )
 """Metrics of a batch cluster, in the order in which they are returned."""

@@ -5,6 +5,9 @@ reports every job that has ended, so that a predictor can learn. If a job runs l
 corrects the prediction. Only plans use predictions: a job is killed by its requested time, and it starts before an
 advance reservation only if it ends in time by its request.
 
+An agent with an attribute ``run_time_predictor``, a name or an object, brings the predictor of its runs, so that a
+comparison pairs agents with different predictors.
+
 Backfilling with such predictions, and with shortest jobs first, is EASY++ of Tsafrir, Etsion and Feitelson,
 "Backfilling using system-generated predictions rather than user runtime estimates", IEEE TPDS 18(6), 2007.
 """
@@ -36,6 +39,7 @@ __all__ = [
     "as_predictor",
     "corrected_end",
     "describe_predictor",
+    "name_of",
 ]
 
 OVERRUN_PATIENCE = 60.0
@@ -354,14 +358,14 @@ class Predictions:
         if not is_number or not (0.0 <= time < math.inf if above is None else above < time < math.inf):
             bound = "of at least 0" if above is None else f"above the elapsed {above:.10g}"
             raise InvalidConfiguration(
-                f"predictor {_name_of(self.predictor)}: {what} of job {job.job_id}: got {time!r}, expected a number of "
+                f"predictor {name_of(self.predictor)}: {what} of job {job.job_id}: got {time!r}, expected a number of "
                 f"seconds {bound}"
             )
         return float(time)
 
 
-def _name_of(predictor: RunTimePredictor) -> str:
-    """Return the name of a predictor for descriptions and messages."""
+def name_of(predictor: RunTimePredictor) -> str:
+    """Return the name of a predictor for names of agents, descriptions and messages."""
     return str(getattr(predictor, "name", type(predictor).__name__))
 
 
@@ -370,4 +374,4 @@ def describe_predictor(predictor: RunTimePredictor) -> dict[str, Any]:
     if type(predictor) is Request:
         return {}
     foresight = {"foresight": True} if getattr(predictor, "foresight", False) else {}
-    return {"predictor": _name_of(predictor)} | foresight
+    return {"predictor": name_of(predictor)} | foresight

@@ -645,5 +645,6 @@ METRICS = Metrics(
         "num_duplicates",
         "data_moved",
     ),
+    incidents=("num_interrupted", "num_reexecuted"),
 )
 """Metrics of a DAG cluster, in the order in which they are returned."""
