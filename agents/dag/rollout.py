@@ -13,6 +13,7 @@ from desim.agents.dag.orders import PerJob, upward_rank
 from desim.agents.lookahead import Lookahead, Score
 from desim.checks import check_int
 from desim.core import Agent, Simulation
+from desim.problem import declared
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
 
 __all__ = ["RolloutAgent"]
@@ -26,7 +27,8 @@ class RolloutAgent(Lookahead):
     """Agent that assigns a node to an executor, or waits, where the base agent's simulated continuation scores best.
 
     Candidates are the base agent's action, its node on each of the next best executors, the other ready nodes with the
-    highest upward ranks, and waiting. Only jobs that are in the system are simulated.
+    highest upward ranks, and waiting. Only jobs that are in the system are simulated. On pools, nodes are tried only
+    where they fit; a rollout takes demands into account if its base agent does.
 
     Parameters
     ----------
@@ -63,6 +65,8 @@ class RolloutAgent(Lookahead):
         self.executors = check_int("executors", executors, least=0)
         self.nodes = check_int("nodes", nodes, least=0)
         self.allocation = allocation
+        if "demands" in declared(base, "considers", frozenset()):
+            self.considers = RolloutAgent.considers | {"demands"}
         self._ranks = PerJob(_ranks_of)
 
     def reset(self, info: dict[str, Any], rng: np.random.Generator) -> None:
@@ -95,23 +99,21 @@ class RolloutAgent(Lookahead):
         list of object
             Alternative actions, without the base agent's.
         """
-        available = observation.available_times
         first = action[0] if isinstance(action, list) and action else action
         own = None if first is None else (observation.jobs[first.job_id], int(first.node))
-        found = [] if own is None else [*self._elsewhere(observation, own, first.executor, available), None]
+        found = [] if own is None else [*self._elsewhere(observation, own, first.executor), None]
         others = [pair for pair in observation.ready.values() if pair != own]
         others.sort(key=lambda pair: -self._ranks.of(observation, pair[0])[pair[1]])
         for state, node in others[: self.nodes]:
-            assignment = self._allocation.allocate(observation, state, node, available)
+            assignment = self._allocation.allocate(observation, state, node, _available(observation, state, node))
             if assignment is not None:
                 found.insert(0, assignment)
         return found
 
-    def _elsewhere(
-        self, observation: DagObservation, own: tuple[JobState, int], taken: int, available: Floats
-    ) -> Iterator[Assign]:
+    def _elsewhere(self, observation: DagObservation, own: tuple[JobState, int], taken: int) -> Iterator[Assign]:
         """Yield assignments of a node to the executors with the earliest finish, except one executor."""
         state, node = own
+        available = _available(observation, state, node)
         finish = np.maximum(available, state.ready_times(node)) + state.run_times[node]
         finish[taken] = np.inf
         for executor in finish.argsort(kind="stable")[: self.executors].tolist():
@@ -155,6 +157,13 @@ class RolloutAgent(Lookahead):
         for job_id, state in observation.jobs.items():
             yield state, twin.jobs[job_id]
             yield state.job, state.job
+
+
+def _available(observation: DagObservation, state: JobState, node: int) -> Floats:
+    """Return when executors are available for a node; pools now where it fits, and otherwise never."""
+    if not observation.executors.resources:
+        return observation.available_times
+    return np.where(observation.fits(state, node), observation.time, np.inf)
 
 
 def _ranks_of(state: JobState, executors: Executors) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -22,6 +23,7 @@ from desim.agents.dag import RolloutAgent as DagRolloutAgent
 from desim.agents.dag import create as create_dag
 from desim.agents.lookahead import Score
 from desim.core import prepare_agent
+from desim.exceptions import DisregardedWarning
 from desim.problems.batch import BatchCluster, Job, Start
 from desim.problems.dag import (
     Assign,
@@ -37,6 +39,7 @@ from desim.problems.dag import Job as DagJob
 from desim.processes import Outage, planned_outages, random_outages
 from desim.validation import validate
 from desim.workloads import lublin, random_dags
+from tests.agents.below_optimum import random_pools
 
 ONCE = settings(deadline=None, max_examples=12)
 
@@ -202,6 +205,17 @@ class TestWhereAllIsKnown:
             better += one < other * (1 - 1e-6)
         assert better > 0
 
+    @pytest.mark.parametrize("base", ["rank-up-eft-idle", "sjf-deft-idle"])
+    def test_pools_are_never_worse(self, base: str) -> None:
+        better = 0
+        for seed in range(4):
+            cluster = DagCluster(*random_pools(seed))
+            plain, ahead = simulate(cluster, create_dag(base)), simulate(cluster, create_dag(f"rollout:{base}"))
+            assert validate(ahead).ok
+            assert ahead.metrics()["makespan"] <= plain.metrics()["makespan"] * (1 + 1e-6)
+            better += ahead.metrics()["makespan"] < plain.metrics()["makespan"]
+        assert better > 0
+
     def test_nor_are_plans_tasks_and_shared_links(self) -> None:
         tasks = [DagJob(n, [8.0, 6.0], [(0, 1, 2.0)], num_tasks=[3, 2]) for n in range(3)]
         executors = Executors([1.0, 1.5, 2.0], 1.0)
@@ -294,6 +308,21 @@ class TestDagsByHand:
         result = simulate(cluster, agent)
         assert result.metrics()["makespan"] == 4
         assert agent.num_improved > 0
+
+    def test_the_longest_job_first_on_a_pool(self) -> None:
+        # As above, with two cores of one pool; and a node that fits beside nothing is only tried where it fits.
+        times, demands = (2.0, 2.0, 3.0, 1.0), (1, 1, 1, 2)
+        jobs = [
+            DagJob(n, [time], demands=[{"cores": cores}])
+            for n, (time, cores) in enumerate(zip(times, demands, strict=True))
+        ]
+        cluster = DagCluster(jobs, Executors([1.0], capacities=[{"cores": 2}]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DisregardedWarning)
+            assert simulate(cluster, create_dag("fifo-eft-idle")).metrics()["makespan"] == 6
+            assert simulate(cluster, create_dag("rollout:fifo-eft-idle")).metrics()["makespan"] == 5
+        with pytest.warns(DisregardedWarning, match="rollout:fifo-eft does not take into account: demands"):
+            simulate(cluster, create_dag("rollout:fifo-eft"))
 
     def test_the_executor_that_a_node_does_not_finish_on_first(self) -> None:
         # A small job and a large one: on the fast executor both take 30.5 / 8 s, side by side 30 / 8 s.

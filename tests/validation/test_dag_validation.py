@@ -258,3 +258,23 @@ def test_a_link_may_round_when_little_is_sent_late():
     faster = transfers.with_columns(arrival_time=pl.col("starting_time"), size=pl.lit(1.0))
     tables = {name: result.scan(name) for name in result.table_names} | {"transfers": faster.lazy()}
     assert "links" in validate(Result(tables, result.info)).counts
+
+
+def test_channels_are_compared_in_portions_in_any_order(monkeypatch):
+    """What is wrong in a later portion is found, with the executors that the row names."""
+    monkeypatch.setattr("desim.problems.dag.recorded.CHANNELS_AT_ONCE", 5)
+    speeds = np.arange(1.0, 17.0).reshape(4, 4)
+    result = simulate(DagCluster([Job(1, [1.0])], Executors([1.0] * 4, speeds)), Careless())
+    channels = result.table("channels").sample(fraction=1.0, shuffle=True, seed=1)
+
+    def report_on(changed):
+        tables = {name: result.scan(name) for name in result.table_names} | {"channels": changed.lazy()}
+        return validate(Result(tables, result.info))
+
+    assert report_on(channels).ok
+    pair = (pl.col("source") == 3) & (pl.col("destination") == 2)
+    faster = pl.when(pair).then(99.0).otherwise("transfer_speed")
+    report = report_on(channels.with_columns(transfer_speed=faster))
+    assert "transfer_speed from executor 3 to 2: got 99.0, expected 15.0" in str(report)
+    report = report_on(channels.with_columns(destination=pl.when(pair).then(1).otherwise("destination")))
+    assert "channels: got one from executor 3 to 1, expected one from 3 to 2" in str(report)

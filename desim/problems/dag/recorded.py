@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from desim.problems.dag.executors import MILLION
 from desim.problems.dag.job import Job
@@ -58,6 +59,9 @@ KEY = ["arrival_number", "job_id"]
 
 NODE = ["arrival_number", "node"]
 """Columns that identify a node."""
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 col = pl.col
 INF = pl.lit(np.inf)
@@ -324,11 +328,31 @@ def transfers(run: Recorded) -> pl.DataFrame:
 
 def _seconds(run: Recorded, frame: pl.DataFrame, source: str) -> pl.Series:
     """Return how long transfers take if nothing else is moving, from the executor in a given column."""
-    pairs = frame.select("size", "destination", source=source)
-    channels = _beside(pairs, run["channels"], ["source", "destination"])
-    return channels.select(
-        col("latency").fill_null(0.0) + col("size") / col("transfer_speed").fill_null(np.inf)
-    ).to_series()
+    ends = frame[source].to_numpy(), frame["destination"].to_numpy()
+    speed, latency = (_of_pairs(run, column, *ends) for column in ("transfer_speed", "latency"))
+    return pl.Series(latency + frame["size"].to_numpy() / speed)
+
+
+def _of_pairs(run: Recorded, column: str, source: Integers, destination: Integers) -> Floats:
+    """Return the described transfer speeds or latencies of pairs of executors; within an executor, data take no time.
+
+    A check compares the table of channels with the description, which holds equal values of all pairs as one number.
+    """
+    values = run.once(_described)[column]
+    if values.ndim:
+        last = len(values) - 1
+        values = values[source.clip(0, last), destination.clip(0, last)]
+    return np.where(source == destination, np.inf if column == "transfer_speed" else 0.0, values)
+
+
+def _described(run: Recorded) -> dict[str, Floats]:
+    """Return transfer speeds and latencies as described: a number, or a table."""
+    found = {}
+    for column in ("transfer_speed", "latency"):
+        values = np.array(run.info[column], dtype=np.float64)  # None becomes NaN, alone or within a table
+        values[np.isnan(values)] = np.inf
+        found[column] = values
+    return found
 
 
 def begin(run: Recorded, result: str, source: str) -> pl.Expr:
@@ -448,8 +472,9 @@ def pool_faults(run: Recorded) -> Iterator[str]:
     moments = {*run.once(downs)["at"].to_list(), *frame.filter(col("outcome") == "withdrawn")["ended"].to_list()}
     started = frame.filter(col("starting_time").is_not_null() & (col("executor") < len(capacities)))
     started = started.with_columns(repair=last_repair(run, started["executor"], started["starting_time"]))
-    for executor, capacity in enumerate(capacities.tolist()):
-        own = started.filter(col("executor") == executor).sort("starting_time", "assignment_time", maintain_order=True)
+    started = started.sort("executor", "starting_time", "assignment_time", maintain_order=True)
+    for own in started.partition_by("executor", maintain_order=True):
+        capacity = capacities[own["executor"][0]].tolist()
         start, end = own["starting_time"].to_numpy(), own["end"].to_numpy()
         held = np.column_stack(
             [own[name].fill_null(most).to_numpy() for name, most in zip(demands, capacity, strict=True)]
@@ -480,6 +505,9 @@ def pool_faults(run: Recorded) -> Iterator[str]:
 
 # -- checks that write their own messages ---------------------------------------------------------
 
+CHANNELS_AT_ONCE = 100_000
+"""Channels that are checked together."""
+
 RELATIVE_LOAD = 1e-6
 """Relative tolerance for the load of a link: each begin and end of a transfer recomputes the rates, with rounding."""
 
@@ -506,33 +534,48 @@ def channel_faults(run: Recorded) -> Iterator[str]:
     if count * (count - 1) != len(channels):
         yield f"channels: got {len(channels)}, expected {count * (count - 1)}, one per pair of executors"
         return
-    source, destination = (channels[end].to_numpy() for end in ("source", "destination"))
-    number = np.arange(len(channels))
-    wanted = np.divmod(number, max(count - 1, 1))
-    wanted = wanted[0], wanted[1] + (wanted[1] >= wanted[0])
-    order = np.lexsort((destination, source))
-    wrong = (source[order] != wanted[0]) | (destination[order] != wanted[1])
-    if wrong.any():
-        first = int(wrong.argmax())
-        yield (
-            f"channels: got one from executor {source[order][first]} to {destination[order][first]}, expected one from "
-            f"{wanted[0][first]} to {wanted[1][first]}, one per pair of executors"
-        )
-        return
-    for column in ("transfer_speed", "latency"):
-        described = np.array(run.info[column], dtype=np.float64)  # None becomes NaN, alone or within a table
-        described[np.isnan(described)] = np.inf
-        if described.ndim and described.shape != (count, count):
-            yield f"{column}: got a description of shape {described.shape}, expected {(count, count)}"
-            continue
-        values = channels[column].to_numpy()
-        expected = np.broadcast_to(described, (count, count))[source, destination]
-        faulty = (values != expected) | (values < 0) | ((values == 0) & (column == "transfer_speed"))
-        for row in np.flatnonzero(faulty).tolist():
+    for column, values in run.once(_described).items():
+        if values.shape not in ((), (count, count)):
+            yield f"{column}: got a description of shape {values.shape}, expected {(count, count)}"
+            return
+    if any(len(_misplaced(*portion, count)) for portion in _portions(channels)):
+        channels = channels.sort("source", "destination")
+    for first, portion in _portions(channels):
+        for row in _misplaced(first, portion, count).tolist():
+            source, destination = (ends.item(row) for ends in _pairs(first, portion, count))
             yield (
-                f"{column} from executor {source[row]} to {destination[row]}: got {values[row]}, expected "
-                f"{expected[row]}"
+                f"channels: got one from executor {portion['source'][row]} to {portion['destination'][row]}, expected "
+                f"one from {source} to {destination}, one per pair of executors"
             )
+            return
+        ends = _pairs(first, portion, count)
+        for column in ("transfer_speed", "latency"):
+            values, expected = portion[column].to_numpy(), _of_pairs(run, column, *ends)
+            faulty = (values != expected) | (values < 0) | ((values == 0) & (column == "transfer_speed"))
+            for row in np.flatnonzero(faulty).tolist():
+                yield (
+                    f"{column} from executor {ends[0][row]} to {ends[1][row]}: got {values[row]}, expected "
+                    f"{expected[row]}"
+                )
+
+
+def _portions(channels: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yield parts of the channels, each with the number of its first row: of many executors, there are very many."""
+    for first in range(0, len(channels), CHANNELS_AT_ONCE):
+        yield first, channels[first : first + CHANNELS_AT_ONCE]
+
+
+def _pairs(first: int, portion: pl.DataFrame, count: int) -> tuple[Integers, Integers]:
+    """Return the executors of channels in order, from a row on."""
+    source, destination = np.divmod(np.arange(first, first + len(portion)), max(count - 1, 1))
+    return source, destination + (destination >= source)
+
+
+def _misplaced(first: int, portion: pl.DataFrame, count: int) -> Integers:
+    """Return the rows that are not the channels in order."""
+    source, destination = _pairs(first, portion, count)
+    wrong = (portion["source"].to_numpy() != source) | (portion["destination"].to_numpy() != destination)
+    return np.flatnonzero(wrong)
 
 
 # -- shared links ---------------------------------------------------------------------------------
