@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import gymnasium
 import numpy as np
@@ -326,6 +326,16 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         self._observe(np.arange(self.num_envs))
         return self._arrays
 
+    def finished(self, number: int) -> FinishedEpisode:
+        """Return the episode of an environment, from which measures can be taken.
+
+        Parameters
+        ----------
+        number : int
+            Number of the environment.
+        """
+        return FinishedEpisode(self, number)
+
     def result(self, number: int) -> Result:
         """Return the records of the episode of an environment so far, apart from the cores on which jobs ran.
 
@@ -462,6 +472,30 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
 
     def _shown(self) -> Arrays:
         return {name: array.copy() for name, array in self._arrays.items()}
+
+
+class FinishedEpisode(NamedTuple):
+    """Episode of an environment at its end; like an environment, it is ``unwrapped`` and has a ``result()``.
+
+    Attributes
+    ----------
+    envs : BatchVectorEnv
+        Environments.
+    number : int
+        Number of the environment.
+    """
+
+    envs: BatchVectorEnv
+    number: int
+
+    @property
+    def unwrapped(self) -> Self:
+        """The episode itself."""
+        return self
+
+    def result(self) -> Result:
+        """Return the records of the episode, see :meth:`BatchVectorEnv.result`."""
+        return self.envs.result(self.number)
 
 
 def _served(problem: Problem, encoder: WindowEncoder, traces: TraceEpisodes | None = None) -> BatchCluster:
