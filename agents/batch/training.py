@@ -232,7 +232,7 @@ class SplitWindowTraining(TrainingSettings[Policy]):
         """Return the learning task: environments, metrics and the objective."""
         by_return = self.reward not in ("waiting", "paper", "scaled")  # the mean wait is not the objective then
         objective = "return" if by_return else "waiting_time_mean"
-        return _task(self, make_env, measure, objective, maximize=by_return)
+        return _task(self, make_env, measure, objective, maximize=by_return, compiled=True)
 
     def warm_up(self, training: Training) -> float | None:
         """Train the policy to imitate the expert in the visited states; return the agreement of the last round."""
@@ -349,7 +349,8 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
 
     def task(self) -> Task:
         """Return the learning task: environments, metrics and the objective."""
-        return _task(self, make_dbf_env, measure, "waiting_time_mean", maximize=False, sampled=self.agent.sampled)
+        how: dict[str, Any] = {"maximize": False, "sampled": self.agent.sampled, "compiled": True}
+        return _task(self, make_dbf_env, measure, "waiting_time_mean", **how)
 
 
 def make_dbf_env(settings: DBFTraining, *, validation: bool = False) -> BatchEnv:

@@ -1,11 +1,15 @@
-"""Collect experience in many environments with one batched inference per step, and evaluate policies."""
+"""Collect experience in many environments with one batched inference per step, and evaluate policies.
+
+Environments are stepped one by one (:class:`Lanes`) or, where the problem has one, by a compiled loop
+(:class:`CompiledLanes`), with the same episodes.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -13,10 +17,22 @@ import torch
 from numpy.typing import NDArray
 
 from desim.agents.learning.policy import Distribution, Policy, one_thread, to_tensors
-from desim.envs.base import SchedulingEnv, encode_all
+from desim.envs.base import ACTION_MASK, SchedulingEnv, encode_all
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Arrays", "Collector", "Experience", "Lane", "Measure", "concatenated", "evaluate", "mean_of"]
+__all__ = [
+    "Arrays",
+    "Collector",
+    "CompiledLanes",
+    "Experience",
+    "Lane",
+    "Lanes",
+    "Measure",
+    "concatenated",
+    "evaluate",
+    "lanes_of",
+    "mean_of",
+]
 
 Arrays = dict[str, NDArray[Any]]
 """Observations: an array per part, by name."""
@@ -64,6 +80,8 @@ class Experience:
         ``return``, ``length`` and any further measures of each episode that ended.
     seconds : dict of str to float
         Wall-clock time spent on ``simulate`` and on ``infer``.
+    engine : str
+        What stepped the environments: ``"simpy"``, or ``"compiled"`` for a compiled loop.
     """
 
     observations: Arrays
@@ -79,6 +97,7 @@ class Experience:
     group_size: int = 1
     episodes: list[dict[str, float]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    engine: str = "simpy"
 
     @property
     def num_steps(self) -> int:
@@ -124,6 +143,7 @@ def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience
         group_size=group_size,
         episodes=[episode for part in parts for episode in part.episodes],
         seconds={name: max(part.seconds[name] for part in parts) for name in parts[0].seconds},
+        engine=parts[0].engine,
         **{name: joined([getattr(part, name) for part in parts]) for name in PER_STEP},
     )
 
@@ -131,7 +151,7 @@ def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience
 class Lane:
     """One environment and its current episode.
 
-    Environments of desim are not encoded one by one; :func:`show` encodes all of them together.
+    Environments of desim are not encoded one by one; :meth:`Lanes.show` encodes all of them together.
 
     Parameters
     ----------
@@ -151,13 +171,11 @@ class Lane:
         self.seed = seed
         self.actions: list[Any] = []
         self.earned = 0.0
-        self.has_moved = True
         self._see(self.gym_env.reset(seed=seed)[0])
 
     def step(self, action: Any) -> tuple[float, bool, bool, float]:
         """Take an action; return reward, whether the episode is terminated or truncated, and the elapsed time."""
         self.actions.append(action)
-        self.has_moved = True
         if self.simulated is not None:
             reward, terminated, truncated, elapsed, _ = self.simulated.advance(action)
         else:
@@ -197,31 +215,223 @@ class Lane:
             self.step(np.asarray(action, space.dtype) if space.shape else int(action))
 
 
-def show(lanes: Sequence[Lane], into: Arrays) -> None:
-    """Write the observations of some environments into arrays, one row per environment.
+class Gone(NamedTuple):
+    """Outcome of a step of N environments; 0 or False where an environment was not stepped.
+
+    Attributes
+    ----------
+    rewards, elapsed : array of float, shape (N,)
+        Rewards, and simulated time up to the next decision.
+    terminated, truncated : array of bool, shape (N,)
+        Whether episodes have ended, or were cut off.
+    """
+
+    rewards: NDArray[np.float64]
+    elapsed: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+
+class Lanes:
+    """N environments of a kind that are stepped one by one.
 
     Parameters
     ----------
-    lanes : sequence of Lane
-        One or more environments of the same kind.
-    into : dict of str to numpy.ndarray
-        Arrays by name, whose first axis has the length of ``lanes``.
+    gym_envs : sequence of gymnasium.Env
+        Environments, at least one.
     """
-    simulated = [lane.simulated for lane in lanes if lane.simulated is not None]
-    if simulated:
-        encode_all(simulated, into)
-        return
-    for row, lane in enumerate(lanes):
-        for name, array in lane.observation.items():
-            into[name][row] = array
+
+    engine = "simpy"
+
+    def __init__(self, gym_envs: Sequence[gymnasium.Env[Any, Any]]) -> None:
+        self._lanes = [Lane(one) for one in gym_envs]
+        self.action_space = gym_envs[0].action_space
+
+    def __len__(self) -> int:
+        """Return the number of environments."""
+        return len(self._lanes)
+
+    def begin(self, number: int, seed: int) -> None:
+        """Begin an episode in an environment."""
+        self._lanes[number].begin(seed)
+
+    def step(self, actions: Any, asked: NDArray[np.bool_]) -> Gone:
+        """Step some environments.
+
+        Parameters
+        ----------
+        actions : array or list
+            Action of each environment.
+        asked : array of bool, shape (N,)
+            Environments to step.
+        """
+        gone = Gone(*(np.zeros(len(self), kind) for kind in (float, float, bool, bool)))
+        plain = actions.tolist() if isinstance(actions, np.ndarray) and actions.ndim == 1 else actions
+        for number in asked.nonzero()[0].tolist():
+            reward, terminated, truncated, elapsed = self._lanes[number].step(plain[number])
+            for array, value in zip(gone, (reward, elapsed, terminated, truncated), strict=True):
+                array[number] = value
+        return gone
+
+    def show(self, which: Sequence[int], into: Arrays) -> None:
+        """Write the observations of some environments into arrays, one row per environment.
+
+        Parameters
+        ----------
+        which : sequence of int
+            Numbers of the environments, at least one.
+        into : dict of str to numpy.ndarray
+            Arrays by name, whose first axis has the length of ``which``.
+        """
+        lanes = [self._lanes[number] for number in which]
+        simulated = [lane.simulated for lane in lanes if lane.simulated is not None]
+        if simulated:
+            encode_all(simulated, into)
+            return
+        for row, lane in enumerate(lanes):
+            for name, array in lane.observation.items():
+                into[name][row] = array
+
+    def room(self, shape: tuple[int, ...]) -> Arrays:
+        """Return arrays of zeros for observations, with the given leading axes; an episode must have begun."""
+        return _room({name: np.asarray(array) for name, array in self._lanes[0].observation.items()}, shape)
+
+    def observation(self, number: int) -> Arrays:
+        """Return a copy of the current observation of an environment."""
+        # copied because an environment may write the next observation into the same array
+        return {name: np.array(array) for name, array in self._lanes[number].observation.items()}
+
+    def is_forced(self, number: int) -> bool:
+        """Return whether the next action in an environment is known to have no effect."""
+        return self._lanes[number].is_forced
+
+    def has_begun(self, number: int) -> bool:
+        """Return whether an action has been taken in the episode of an environment."""
+        return bool(self._lanes[number].actions)
+
+    def outcome(self, number: int, measure: Measure | None) -> dict[str, float]:
+        """Return the return, length and measures of a finished episode."""
+        return self._lanes[number].outcome(measure)
+
+    def state(self) -> list[dict[str, Any]]:
+        """Return the states of the episodes as plain values: seeds, and the actions since."""
+        return [lane.state() for lane in self._lanes]
+
+    def restore(self, states: Sequence[dict[str, Any]]) -> None:
+        """Restore states by replaying the actions."""
+        for lane, state in zip(self._lanes, states, strict=True):
+            lane.restore(state)
 
 
-def room_for(lane: Lane, shape: tuple[int, ...]) -> Arrays:
-    """Return arrays of zeros for observations of this kind of environment, with the given leading axes."""
-    return {
-        name: np.zeros((*shape, *np.shape(array)), _single(np.asarray(array).dtype))
-        for name, array in lane.observation.items()
-    }
+class CompiledLanes:
+    """N environments of a kind that a compiled loop steps together; the methods are those of :class:`Lanes`.
+
+    Parameters
+    ----------
+    envs : object
+        Result of :meth:`~desim.envs.SchedulingEnv.together`.
+    """
+
+    engine = "compiled"
+
+    def __init__(self, envs: Any) -> None:
+        self._envs = envs
+        self.action_space = envs.single_action_space
+        self._seeds = [0] * len(self)
+        self._actions: list[list[int]] = [[] for _ in self._seeds]
+        self._earned = np.zeros(len(self))
+        self._seen: Arrays | None = None  # observations of all, encoded once per step
+
+    def __len__(self) -> int:
+        """Return the number of environments."""
+        count: int = self._envs.num_envs
+        return count
+
+    def begin(self, number: int, seed: int) -> None:
+        """Begin an episode in an environment."""
+        self._envs.begin(np.array([number]), [seed])
+        self._seeds[number], self._actions[number], self._earned[number] = seed, [], 0.0
+        self._seen = None
+
+    def step(self, actions: Any, asked: NDArray[np.bool_]) -> Gone:
+        """Step some environments."""
+        given = np.asarray(actions, np.int64)
+        rewards, elapsed, _, terminated, truncated = self._envs.advance(given, asked)
+        self._earned += rewards
+        for number, action in zip(asked.nonzero()[0].tolist(), given[asked].tolist(), strict=True):
+            self._actions[number].append(action)
+        self._seen = None
+        return Gone(rewards, elapsed, terminated, truncated)
+
+    def _observed(self) -> Arrays:
+        if self._seen is None:
+            self._seen = self._envs.observe()
+        return self._seen
+
+    def show(self, which: Sequence[int], into: Arrays) -> None:
+        """Write the observations of some environments into arrays."""
+        is_all = len(which) == len(self)
+        for name, array in self._observed().items():
+            into[name][:] = array if is_all else array[list(which)]
+
+    def room(self, shape: tuple[int, ...]) -> Arrays:
+        """Return arrays of zeros for observations, with the given leading axes."""
+        return _room({name: array[0] for name, array in self._observed().items()}, shape)
+
+    def observation(self, number: int) -> Arrays:
+        """Return a copy of the current observation of an environment."""
+        return {name: array[number].copy() for name, array in self._observed().items()}
+
+    def is_forced(self, number: int) -> bool:
+        """Return whether the next action in an environment is known to have no effect."""
+        return not self._observed()[ACTION_MASK][number, :-1].any()
+
+    def has_begun(self, number: int) -> bool:
+        """Return whether an action has been taken in the episode of an environment."""
+        return bool(self._actions[number])
+
+    def outcome(self, number: int, measure: Measure | None) -> dict[str, float]:
+        """Return the return, length and measures of a finished episode."""
+        measured = {} if measure is None else measure(self._envs.finished(number))
+        return {"return": float(self._earned[number]), "length": float(len(self._actions[number])), **measured}
+
+    def state(self) -> list[dict[str, Any]]:
+        """Return the states of the episodes as plain values: seeds, and the actions since."""
+        pairs = zip(self._seeds, self._actions, strict=True)
+        return [{"seed": seed, "actions": actions.copy()} for seed, actions in pairs]
+
+    def restore(self, states: Sequence[dict[str, Any]]) -> None:
+        """Restore states by replaying the actions."""
+        for number, state in enumerate(states):
+            self.begin(number, state["seed"])
+        lengths = np.array([len(state["actions"]) for state in states])
+        for step in range(lengths.max()):
+            asked = step < lengths
+            self.step([state["actions"][step] if step < len(state["actions"]) else 0 for state in states], asked)
+
+
+def lanes_of(make_env: Callable[[], gymnasium.Env[Any, Any]], count: int, *, compiled: bool) -> Lanes | CompiledLanes:
+    """Return environments.
+
+    Parameters
+    ----------
+    make_env : callable
+        Function that returns a new Gymnasium environment.
+    count : int
+        Number of environments, at least 1.
+    compiled : bool
+        Whether a compiled loop steps them, if the problem has one that serves them.
+    """
+    first = make_env()
+    envs = first.together(count) if compiled and isinstance(first, SchedulingEnv) else None
+    if envs is not None:
+        return CompiledLanes(envs)
+    return Lanes([first, *(make_env() for _ in range(count - 1))])
+
+
+def _room(seen: Arrays, shape: tuple[int, ...]) -> Arrays:
+    """Return arrays of zeros for observations like the given one, with the given leading axes."""
+    return {name: np.zeros((*shape, *array.shape), _single(array.dtype)) for name, array in seen.items()}
 
 
 class Collector:
@@ -241,6 +451,9 @@ class Collector:
         Function that is called with an environment at the end of an episode and returns measures by name.
     group_size : int
         Number of neighbouring environments with equal seeds.
+    compiled : bool
+        Whether a compiled loop steps the environments, if the problem has one that serves them. The measure then
+        receives an object whose ``unwrapped.result()`` returns the records of the episode.
 
     Raises
     ------
@@ -256,25 +469,25 @@ class Collector:
         *,
         measure: Measure | None = None,
         group_size: int = 1,
+        compiled: bool = False,
     ) -> None:
         if not seeds:
             raise InvalidConfiguration("seeds: got none, expected one for each environment, at least one")
         self.rng = rng
         self.measure = measure
         self.group_size = group_size
-        self._lanes = [Lane(make_env()) for _ in seeds]
+        self._lanes = lanes_of(make_env, len(seeds), compiled=compiled)
         self._seeds = [np.random.default_rng(seed) for seed in seeds]
         for number in range(len(seeds)):
             self._begin(number)
 
     def _begin(self, number: int) -> None:
-        self._lanes[number].begin(int(self._seeds[number].integers(2**31)))
+        self._lanes.begin(number, int(self._seeds[number].integers(2**31)))
 
     def state(self) -> dict[str, Any]:
         """Return the state of all environments and generators as plain values."""
-        envs = [
-            lane.state() | {"rng": rng.bit_generator.state} for lane, rng in zip(self._lanes, self._seeds, strict=True)
-        ]
+        pairs = zip(self._lanes.state(), self._seeds, strict=True)
+        envs = [state | {"rng": rng.bit_generator.state} for state, rng in pairs]
         return {"rng": self.rng.bit_generator.state, "envs": envs}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -293,9 +506,9 @@ class Collector:
         if len(state["envs"]) != len(self._lanes):
             raise InvalidConfiguration(f"state: got {len(state['envs'])} environments, expected {len(self._lanes)}")
         self.rng.bit_generator.state = state["rng"]
-        for lane, rng, before in zip(self._lanes, self._seeds, state["envs"], strict=True):
+        for rng, before in zip(self._seeds, state["envs"], strict=True):
             rng.bit_generator.state = before["rng"]
-            lane.restore(before)
+        self._lanes.restore(state["envs"])
 
     def collect(self, policy: Policy, num_steps: int) -> Experience:
         """Return experience of T further steps in every environment; all steps are valid."""
@@ -303,8 +516,8 @@ class Collector:
 
     def collect_episodes(self, policy: Policy, longest: int) -> Experience:
         """Return one whole episode of every environment; one of more than ``longest`` steps is truncated there."""
-        for number, lane in enumerate(self._lanes):
-            if lane.actions:
+        for number in range(len(self._lanes)):
+            if self._lanes.has_begun(number):
                 self._begin(number)
         return self._run(policy, longest, whole=True)
 
@@ -314,18 +527,14 @@ class Collector:
         step = 0
         with torch.inference_mode(), one_thread():
             while step < num_steps and not done.all():
-                actions = notes.act(step, self.rng)
-                for number, lane in enumerate(self._lanes):
-                    if done[number]:
-                        continue
-                    reward, terminated, truncated, elapsed = lane.step(actions[number])
-                    notes.valid[step, number] = True
-                    notes.rewards[step, number] = reward
-                    notes.elapsed[step, number] = elapsed
-                    if terminated or truncated:
-                        notes.end(step, number, truncated=truncated, measure=self.measure)
-                        done[number] = whole
-                        self._begin(number)
+                actions, asked = notes.act(step, self.rng), ~done
+                gone = self._lanes.step(actions, asked)
+                notes.valid[step], notes.rewards[step], notes.elapsed[step] = asked, gone.rewards, gone.elapsed
+                for number in (gone.terminated | gone.truncated).nonzero()[0].tolist():
+                    notes.end(step, number, truncated=bool(gone.truncated[number]), measure=self.measure)
+                    done[number] = whole
+                    self._begin(number)
+                notes.moved = asked
                 step += 1
             return notes.experience(step, self.group_size, self.rng)
 
@@ -333,16 +542,15 @@ class Collector:
 class _Notes:
     """Arrays of an experience while it is collected."""
 
-    def __init__(self, lanes: list[Lane], num_steps: int, policy: Policy) -> None:
+    def __init__(self, lanes: Lanes | CompiledLanes, num_steps: int, policy: Policy) -> None:
         self.lanes, self.policy = lanes, policy
         self.device = next(policy.parameters()).device
         self.begin = time.perf_counter()
         self.infer = 0.0
         shape = (num_steps, len(lanes))
-        self.observations = room_for(lanes[0], (num_steps + 1, len(lanes)))
-        for lane in lanes:
-            lane.has_moved = True  # no observation is stored yet
-        space = lanes[0].gym_env.action_space
+        self.observations = lanes.room((num_steps + 1, len(lanes)))
+        self.moved = np.ones(len(lanes), np.bool_)  # environments whose observation is not stored yet
+        space = lanes.action_space
         self.actions = np.zeros((*shape, *(space.shape or ())), space.dtype or np.int64)
         self.log_probs, self.values, self.final_values = (np.zeros(shape, np.float32) for _ in range(3))
         self.rewards, self.elapsed = np.zeros(shape), np.zeros(shape)
@@ -353,26 +561,24 @@ class _Notes:
     def see(self, step: int) -> Arrays:
         """Store and return the observation of every environment."""
         seen = {name: array[step] for name, array in self.observations.items()}
-        moved = [number for number, lane in enumerate(self.lanes) if lane.has_moved]
-        if len(moved) == len(self.lanes):
-            show(self.lanes, seen)
+        if self.moved.all():
+            self.lanes.show(range(len(self.lanes)), seen)
         else:  # environments whose episode is over repeat the observation of the step before
-            still = [number for number, lane in enumerate(self.lanes) if not lane.has_moved]
+            moved = self.moved.nonzero()[0].tolist()
             fresh = {name: np.empty_like(array[: len(moved)]) for name, array in seen.items()}
             if moved:
-                show([self.lanes[number] for number in moved], fresh)
+                self.lanes.show(moved, fresh)
             for name, array in seen.items():
-                array[still] = self.observations[name][step - 1, still]
-                array[moved] = fresh[name]
-        for lane in self.lanes:
-            lane.has_moved = False
+                array[~self.moved] = self.observations[name][step - 1, ~self.moved]
+                array[self.moved] = fresh[name]
+        self.moved = np.zeros(len(self.lanes), np.bool_)
         return seen
 
-    def act(self, step: int, rng: np.random.Generator) -> Any:
+    def act(self, step: int, rng: np.random.Generator) -> NDArray[Any]:
         """Store observations and actions; return the action of each environment."""
         seen = self.see(step)
         begin = time.perf_counter()
-        if self.policy.apart and all(lane.is_forced for lane in self.lanes):
+        if self.policy.apart and all(map(self.lanes.is_forced, range(len(self.lanes)))):
             self.unasked[step] = True
         else:
             shown = to_tensors(seen, self.device)
@@ -382,16 +588,15 @@ class _Notes:
             if values is not None:
                 self.values[step] = values.cpu().numpy()
         self.infer += time.perf_counter() - begin
-        chosen = self.actions[step]
-        return chosen.tolist() if chosen.ndim == 1 else chosen
+        chosen: NDArray[Any] = self.actions[step]
+        return chosen
 
     def end(self, step: int, number: int, *, truncated: bool, measure: Measure | None) -> None:
         """Store the end of an episode."""
-        lane = self.lanes[number]
         self.ends[step, number] = True
-        if truncated:  # copied because an environment may write the next observation into the same array
-            self.truncated.append((step, number, {name: np.array(array) for name, array in lane.observation.items()}))
-        self.episodes.append(lane.outcome(measure))
+        if truncated:
+            self.truncated.append((step, number, self.lanes.observation(number)))
+        self.episodes.append(self.lanes.outcome(number, measure))
 
     def _note_actions(self, at: Any, distribution: Distribution, rng: np.random.Generator) -> None:
         """Sample actions for one step, or for some steps and environments."""
@@ -432,6 +637,7 @@ class _Notes:
             group_size=group_size,
             episodes=self.episodes,
             seconds={"simulate": time.perf_counter() - self.begin - self.infer, "infer": self.infer},
+            engine=self.lanes.engine,
             **{name: getattr(self, name)[:length] for name in PER_STEP},
         )
 
@@ -448,6 +654,7 @@ def evaluate(
     *,
     measure: Measure | None = None,
     rng: np.random.Generator | None = None,
+    compiled: bool = False,
 ) -> list[dict[str, float]]:
     """Run a policy for one episode per seed.
 
@@ -463,58 +670,53 @@ def evaluate(
         Function that is called with the environment at the end of an episode and returns measures by name.
     rng : numpy.random.Generator, optional
         Generator for sampled actions. Default: take the most likely action.
+    compiled : bool
+        As in :class:`Collector`.
 
     Returns
     -------
     list of dict
         ``return``, ``length`` and the measures of each episode, in the order of the seeds.
     """
+    if not seeds:
+        return []
     was_training = policy.training
     ask: Any = policy.eval()
     device = next(policy.parameters()).device
-    waiting = iter(enumerate(seeds))
     found: list[dict[str, float]] = [{} for _ in seeds]
-    active: list[tuple[int, Lane]] = []  # each with the position of its seed
-    for lane in [Lane(make_env()) for _ in range(min(TOGETHER, len(seeds)))]:
-        place, seed = next(waiting)
-        lane.begin(seed)
-        active.append((place, lane))
-    seen = room_for(active[0][1], (len(active),)) if active else {}
+    lanes = lanes_of(make_env, min(TOGETHER, len(seeds)), compiled=compiled)
+    places = list(range(len(lanes)))  # positions of the seeds of the current episodes
+    for number in places:
+        lanes.begin(number, seeds[number])
+    following = len(lanes)
+    active, seen = np.ones(len(lanes), np.bool_), lanes.room((len(lanes),))
+    actions = np.zeros((len(lanes), *(lanes.action_space.shape or ())), lanes.action_space.dtype or np.int64)
     try:
         with torch.inference_mode(), one_thread():
-            while active:
-                batch = {name: array[: len(active)] for name, array in seen.items()}
-                show([lane for _, lane in active], batch)
+            while active.any():
+                asked, numbers = active.copy(), active.nonzero()[0].tolist()
+                batch = {name: array[: len(numbers)] for name, array in seen.items()}
+                lanes.show(numbers, batch)
                 shown = to_tensors(batch, device)
                 distribution = ask.distribution(shown) if ask.apart else ask(shown)[0]
-                actions = (distribution.mode() if rng is None else distribution.sample(rng)).cpu().numpy()
-                plain = actions.tolist() if actions.ndim == 1 else actions
-                left = []
-                for (place, lane), action in zip(active, plain, strict=True):
-                    _, terminated, truncated, _ = lane.step(action)
-                    over, now = terminated or truncated, place
-                    while over or (ask.apart and _waits_to_its_end(lane)):
-                        found[now] = lane.outcome(measure)
-                        following = next(waiting, None)
-                        if following is None:
-                            break
-                        over, now = False, following[0]
-                        lane.begin(following[1])
-                    else:
-                        left.append((now, lane))
-                active = left
+                actions[asked] = (distribution.mode() if rng is None else distribution.sample(rng)).cpu().numpy()
+                while asked.any():
+                    gone = lanes.step(actions, asked)
+                    for number in (gone.terminated | gone.truncated).nonzero()[0].tolist():
+                        found[places[number]] = lanes.outcome(number, measure)
+                        if following == len(seeds):
+                            active[number] = False
+                            continue
+                        places[number] = following
+                        lanes.begin(number, seeds[following])
+                        following += 1
+                    asked &= active & ask.apart
+                    for number in asked.nonzero()[0].tolist():
+                        asked[number] = lanes.is_forced(number)
+                    actions[asked] = 0  # any action, as it has no effect
     finally:
         policy.train(was_training)
     return found
-
-
-def _waits_to_its_end(lane: Lane) -> bool:
-    """Advance to the next action that has an effect; return whether the episode ends before it."""
-    while lane.is_forced:
-        _, terminated, truncated, _ = lane.step(0)
-        if terminated or truncated:
-            return True
-    return False
 
 
 def mean_of(episodes: Sequence[dict[str, float]]) -> dict[str, float]:

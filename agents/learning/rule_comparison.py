@@ -94,7 +94,8 @@ def compare_with_rules(
     policy = settings.agent.policy(np.random.default_rng(0))
     policy.load_state_dict(weights)
     seeds = validation_seeds(settings.training.validation_episodes)
-    ours = evaluate(policy, task.make_validation_env, seeds, measure=task.measure, rng=task.validation_rng())
+    how: dict[str, Any] = {"measure": task.measure, "rng": task.validation_rng(), "compiled": task.compiled}
+    ours = evaluate(policy, task.make_validation_env, seeds, **how)
     reached = [episode[task.objective] for episode in ours]
     found = []
     for name in names:

@@ -61,6 +61,9 @@ class Task:
         Whether larger values are better.
     sampled : bool
         Whether validation samples actions, instead of taking the most likely ones.
+    compiled : bool
+        Whether a compiled loop steps the environments, if the problem has one that serves them; the measure may then
+        use only the ``unwrapped.result()`` of what it receives.
     """
 
     make_env: Callable[[], gymnasium.Env[Any, Any]]
@@ -69,6 +72,7 @@ class Task:
     objective: str = "return"
     maximize: bool = True
     sampled: bool = False
+    compiled: bool = False
 
     def validation_rng(self) -> np.random.Generator | None:
         """Return a generator for the actions of a validation, equal each time; None for the most likely actions."""
@@ -219,6 +223,7 @@ class Training:
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, float] = {}
         self.noted: dict[str, Any] = {}
+        self._engine = "simpy"  # of the last experience
         self._average: dict[str, Tensor] = {}
         self._weights = _weights_of(learner.policy)
         self.collector = self._make_collector()
@@ -236,7 +241,11 @@ class Training:
         groups = episodes.spawn(config.num_envs // config.group_size)
         seeds = [groups[number // config.group_size] for number in range(config.num_envs)]
         rng = np.random.default_rng(acting)
-        further: dict[str, Any] = {"measure": self.task.measure, "group_size": config.group_size}
+        further: dict[str, Any] = {
+            "measure": self.task.measure,
+            "group_size": config.group_size,
+            "compiled": self.task.compiled,
+        }
         if config.num_workers:
             return WorkerCollector(make_env, seeds, rng, config.num_workers, **further)
         return Collector(make_env, seeds, rng, **further)
@@ -355,6 +364,7 @@ class Training:
         self.updates += 1
         self._take_average()
         self.seconds += end - begin
+        self._engine = experience.engine
         self._since["episodes"] += experience.episodes
         self._since["figures"].append(figures)
         self._since["seconds"].append(experience.seconds | {"update": end - middle, "decisions": experience.num_steps})
@@ -393,6 +403,7 @@ class Training:
             "episodes": len(since["episodes"]),
             "figures": _mean_of_known(since["figures"]),
             "throughput": seconds,
+            "engine": self._engine,
         }
 
     def _validate(self, summary: dict[str, Any], report: Report | None) -> None:
@@ -400,7 +411,8 @@ class Training:
         seeds = validation_seeds(self.config.validation_episodes)
         with self._averaged() as policy:
             rng = task.validation_rng()
-            found = mean_of(evaluate(policy, task.make_validation_env, seeds, measure=task.measure, rng=rng))
+            how = {"measure": task.measure, "rng": rng, "compiled": task.compiled}
+            found = mean_of(evaluate(policy, task.make_validation_env, seeds, **how))
             sign = 1.0 if task.maximize else -1.0
             if not self.best or sign * found[task.objective] > sign * self.best[task.objective]:
                 self.best, self._weights = found, _weights_of(policy)

@@ -48,6 +48,8 @@ class WorkerCollector:
         Function that is called with an environment at the end of an episode and returns measures by name.
     group_size : int
         Number of neighbouring environments with equal seeds.
+    compiled : bool
+        As in :class:`~desim.agents.learning.experience.Collector`.
 
     Raises
     ------
@@ -64,6 +66,7 @@ class WorkerCollector:
         *,
         measure: Measure | None = None,
         group_size: int = 1,
+        compiled: bool = False,
     ) -> None:
         if not 1 <= num_workers <= len(seeds):
             raise InvalidConfiguration(
@@ -75,7 +78,7 @@ class WorkerCollector:
         self._processes = []
         for begin, end, generator in zip(bounds[:-1], bounds[1:], rng.spawn(num_workers), strict=True):
             near, far = context.Pipe()
-            made = _Sent((make_env, list(seeds[begin:end]), generator, measure))
+            made = _Sent((make_env, list(seeds[begin:end]), generator, measure, compiled))
             process = context.Process(target=_work, args=(far, made), daemon=True)
             with _uninterrupted():
                 process.start()
@@ -180,10 +183,10 @@ def _work(pipe: Connection, made: _Sent) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # the main process handles them
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
-    make_env, seeds, rng, measure = made.content
+    make_env, seeds, rng, measure, compiled = made.content
     failure: Exception | None = None
     try:
-        collector = Collector(make_env, seeds, rng, measure=measure)
+        collector = Collector(make_env, seeds, rng, measure=measure, compiled=compiled)
     except Exception as error:
         failure = _told(error)
     policy: Policy | None = None

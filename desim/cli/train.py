@@ -227,7 +227,7 @@ def _report(entry: Mapping[str, Any]) -> None:
     if entry.get("throughput"):
         spent = entry["throughput"]
         seconds = sum(value for name, value in spent.items() if name != "decisions")
-        pace = f", {spent['decisions'] / max(seconds, 1e-9):,.0f} decisions/s"
+        pace = f", {spent['decisions'] / max(seconds, 1e-9):,.0f} decisions/s (engine {entry['engine']})"
     done = f"{seed}{entry['steps']:>10,} decisions, {entry['seconds']:,.0f} s{pace}"
     print_note(f"{done}: return {found['return']:,.5g}, {shown}")
 

@@ -466,6 +466,24 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         memo[id(self)] = twin = self.copy()
         return twin
 
+    def together(self, num_envs: int) -> Any:
+        """Return environments like this one that a compiled loop steps together.
+
+        They have the methods ``begin``, ``advance``, ``observe`` and ``finished`` of
+        :class:`~desim.envs.BatchVectorEnv`.
+
+        Parameters
+        ----------
+        num_envs : int
+            Number of environments, at least 1.
+
+        Returns
+        -------
+        object or None
+            The environments; None if the problem has no such loop, or it does not serve this environment.
+        """
+        return None
+
     def observe(self) -> Arrays:
         """Return the encoded observation of the current decision or, after an episode, of its last moment."""
         encoded = self.encoder.encode(self.observation)

@@ -25,6 +25,7 @@ from learning_cases import (
     line_policy,
 )
 
+from desim.agents.batch.training import DBFTraining, EpisodeOptions, SplitWindowTraining
 from desim.agents.learning.experience import PER_STEP, Collector, Experience, concatenated, evaluate, mean_of
 from desim.agents.learning.policy import Gaussian, MLPPolicy, Policy
 from desim.agents.learning.workers import WorkerCollector
@@ -143,6 +144,33 @@ def test_environments_of_desim_are_asked_together_for_what_each_would_show(name:
         np.testing.assert_array_equal(getattr(found, part), getattr(alone, part), err_msg=part)
     for part, array in found.observations.items():
         np.testing.assert_array_equal(array[found.valid], alone.observations[part][found.valid], err_msg=part)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("kind", [SplitWindowTraining, DBFTraining])
+def test_a_compiled_loop_gives_the_same_experience_to_the_bit(kind: Any, whole: bool) -> None:
+    settings = kind(episodes=EpisodeOptions(num_traces=2, trace_jobs=120, num_jobs=30, load=(1.3,)))
+    task, policy = settings.task(), settings.agent.policy(np.random.default_rng(0))
+    seeds = np.random.SeedSequence(3).spawn(3)
+    first, second = (
+        Collector(task.make_env, seeds, np.random.default_rng(0), measure=task.measure, compiled=compiled)
+        for compiled in (False, True)
+    )
+    episodes = 0
+    for length in (40, 60):
+        pair = [one.collect_episodes(policy, 200) if whole else one.collect(policy, length) for one in (first, second)]
+        assert [one.engine for one in pair] == ["simpy", "compiled"]
+        assert_same(*pair)
+        episodes += len(pair[0].episodes)
+    assert episodes
+    assert first.state() == second.state()
+    second.restore(json.loads(json.dumps(first.state())))
+    assert_same(first.collect(policy, 20), second.collect(policy, 20))
+    found = [
+        evaluate(policy, task.make_validation_env, [1, 2, 3], rng=task.validation_rng(), compiled=compiled)
+        for compiled in (False, True)
+    ]
+    assert found[0] == found[1]
 
 
 class Steady(Policy):

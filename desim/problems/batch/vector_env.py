@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import gymnasium
 import numpy as np
@@ -16,8 +17,10 @@ from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import DesimError, InvalidConfiguration, WorkloadError, missing
 from desim.problem import Problem
 from desim.problems.batch import BatchCluster, Job
-from desim.problems.batch.encoders import FeatureEncoder
-from desim.problems.batch.env import BatchEnv, TraceEpisodes, WaitingCost
+from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, WindowEncoder
+from desim.problems.batch.env import BatchEnv, PaperReward, TraceEpisodes, WaitingCost
+from desim.problems.batch.workload import Workload
+from desim.result import Result
 
 if TYPE_CHECKING:
     from desim.problems.batch.vector_steps import Episodes
@@ -28,10 +31,10 @@ __all__ = ["BatchVectorEnv"]
 class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArray[Any]]):
     """Many :class:`~desim.problems.batch.env.BatchEnv` that a compiled loop steps together.
 
-    The loop serves rigid jobs on counted cores that are killed at their requested times, observed by features of the
-    window, with waiting as reward; for everything else, use ``gymnasium.vector.SyncVectorEnv``. Episodes, masks,
-    rewards and ends are those of single environments with the same seeds. Observations are the same, too, but a sum
-    over running jobs may round differently.
+    The loop serves rigid jobs on counted cores that are killed at their requested times, with the features of the
+    window or the observation of the DBF paper, and with waiting or that paper's reward; for everything else, use
+    ``gymnasium.vector.SyncVectorEnv``. Episodes, masks, rewards and ends are those of single environments with the same
+    seeds. Observations are the same, too, but a sum over running jobs may round differently.
 
     ``info`` contains ``time``, ``elapsed`` and ``invalid`` of every environment, and ``decisions`` where an episode has
     ended.
@@ -73,8 +76,38 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         if num_envs < 1:
             raise InvalidConfiguration(f"num_envs: got {num_envs!r}, expected an integer >= 1")
         self._steps = vector_steps
-        self.single = BatchEnv(*arguments, skip_forced=skip_forced, **options)
-        self._check(self.single)
+        self._set_up(BatchEnv(*arguments, skip_forced=skip_forced, **options), num_envs, autoreset_mode)
+
+    @classmethod
+    def of(cls, single: BatchEnv, num_envs: int) -> Self:
+        """Return many environments like a given one, which begin anew only when :meth:`reset` or :meth:`begin` says so.
+
+        Parameters
+        ----------
+        single : BatchEnv
+            Environment.
+        num_envs : int
+            Number of environments, E, at least 1.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the compiled loop does not serve the environment.
+        MissingDependency
+            If numba is not installed.
+        """
+        made = cls.__new__(cls)
+        try:
+            from desim.problems.batch import vector_steps
+        except ImportError as error:
+            raise missing("BatchVectorEnv", error) from error
+        made._steps = vector_steps
+        made._set_up(single, num_envs, AutoresetMode.DISABLED)
+        return made
+
+    def _set_up(self, single: BatchEnv, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
+        self._check(single)
+        self.single = single
         self.num_envs = num_envs
         self.metadata = {**self.single.metadata, "autoreset_mode": AutoresetMode(autoreset_mode)}
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -82,10 +115,21 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         self.single_action_space = self.single.action_space
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
-        self._encoder = cast(FeatureEncoder, self.single.encoder)
-        self._scale = cast(WaitingCost, self.single.reward).scale
+        self._encoder = cast(WindowEncoder, self.single.encoder)
+        reward, episodes = single.reward, single.episodes
+        is_traced = isinstance(episodes, TraceEpisodes)
+        cuts = is_traced and episodes.arrivals == "open"
+        self._rules = self._steps.Rules(
+            scale=reward.scale if isinstance(reward, WaitingCost) else 0.0,
+            weights=tuple(map(float, getattr(reward, "weights", (0.0, 0.0, 0.0)))),
+            skips_forced=single.skip_forced,
+            serial=is_traced and episodes.at(0).cycle == "arrival",
+            starts=episodes.num_jobs if cuts else 2**62,
+            slots=self._encoder.slots,
+        )
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
         self._offsets: list[int] = []
+        self._problems: dict[int, BatchCluster] = {}  # unless episodes are cut from traces
         self._state = self._prepare()
         self._arrays: Arrays = {
             name: np.zeros((num_envs, *space.shape), space.dtype)
@@ -97,15 +141,20 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
 
     def _prepare(self) -> Episodes:
         """Return the state; jobs of traces are stored once for all episodes."""
-        episodes, steps = self.single.episodes, self._steps
+        episodes, steps, tracked = self.single.episodes, self._steps, 0
+        if isinstance(self._encoder, FlatEncoder):
+            tracked = self._encoder.num_cores
         if not isinstance(episodes, TraceEpisodes):
-            times, cores, shape = np.zeros((0, steps.CORE_LOG + 1)), np.zeros(0, np.int64), (self.num_envs, 0, 0)
+            times, cores = np.zeros((0, steps.CORE_LOG + 1)), np.zeros(0, np.int64)
+            shape = (self.num_envs, 0, 0, 0, tracked)
         else:
-            num_cores = _served(episodes.at(0)).num_cores
+            num_cores = _served(episodes.at(0), self._encoder, episodes).num_cores
             traces = [_numbers(trace, num_cores) for trace in episodes.traces]
             self._offsets = [0, *accumulate(len(part) for _, part in traces)]
             times, cores = np.concatenate([part for part, _ in traces]), np.concatenate([part for _, part in traces])
-            shape = self.num_envs, episodes.num_jobs, min(episodes.num_jobs, num_cores)
+            count = episodes.num_jobs
+            longest = max(map(len, episodes.traces)) if episodes.arrivals == "open" else count
+            shape = self.num_envs, longest, min(count, num_cores), count, tracked
         state: Episodes = steps.Episodes.of(times, cores, shape)
         return state
 
@@ -114,16 +163,16 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         """Raise an error if the compiled loop does not serve an environment."""
         encoder, reward = single.encoder, single.reward
         fault = ""
-        if type(encoder) is not FeatureEncoder:
-            fault = f"observation: got {type(encoder).__name__}"
-        elif encoder.reserve_after < math.inf:
-            fault = f"reserve_after: got {encoder.reserve_after!r}"
-        elif type(reward) is not WaitingCost or reward.power != 1:
+        if type(encoder) not in (FeatureEncoder, FlatEncoder) or getattr(encoder, "order", "by_core") != "by_core":
+            fault = f"observation: got {encoder!r}"
+        elif encoder.reserve_after < math.inf:  # type: ignore[attr-defined]  # both have it
+            fault = f"reserve_after: got {encoder.reserve_after!r}"  # type: ignore[attr-defined]
+        elif type(reward) not in (WaitingCost, PaperReward) or getattr(reward, "power", 1) != 1:
             fault = f"reward: got {type(reward).__name__} with power {getattr(reward, 'power', 1)}"
+        elif type(reward) is PaperReward and single.skip_forced:
+            fault = "skip_forced: got True with the reward of the DBF paper"
         elif single.until < math.inf:
             fault = f"until: got {single.until!r}"
-        elif isinstance(single.episodes, TraceEpisodes) and single.episodes.arrivals == "open":
-            fault = "arrivals: got 'open'"
         if fault:
             raise InvalidConfiguration(
                 f"{fault}, which the compiled environment does not serve; try gymnasium.vector.SyncVectorEnv"
@@ -163,17 +212,28 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else seed
         if seeds is not None and len(seeds) != self.num_envs:
             raise InvalidConfiguration(f"seed: got {len(seeds)} seeds, expected one number, or {self.num_envs}")
-        for number in which.tolist():
-            given = None if seeds is None else seeds[number]
-            if given is not None or self._rngs[number] is None:
-                self._rngs[number] = gymnasium.utils.seeding.np_random(given)[0]
-        self._begin(which)
+        self.begin(which, [None if seeds is None else seeds[number] for number in which.tolist()])
         self._observe(which)
         begun = np.zeros(self.num_envs, np.bool_)
         begun[which] = True
         now = np.where(begun, self._state.clock[:, self._steps.NOW], 0.0)
         told = {"time": now, "elapsed": np.zeros(self.num_envs), "invalid": np.zeros(self.num_envs, np.bool_)}
         return self._shown(), _masked(told, begun)
+
+    def begin(self, which: NDArray[np.int64], seeds: Sequence[int | None]) -> None:
+        """Begin new episodes in some environments without encoding their observations.
+
+        Parameters
+        ----------
+        which : array of int
+            Numbers of the environments.
+        seeds : sequence of int or None
+            Seed of each of them; None continues with its generator.
+        """
+        for number, seed in zip(which.tolist(), seeds, strict=True):
+            if seed is not None or self._rngs[number] is None:
+                self._rngs[number] = gymnasium.utils.seeding.np_random(seed)[0]
+        self._begin(which)
 
     def step(
         self, actions: NDArray[np.int64]
@@ -206,26 +266,9 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         over = self._over.copy()
         if self._rngs[0] is None or (self.autoreset_mode is AutoresetMode.DISABLED and over.any()):
             raise InvalidConfiguration("step: an episode is over or has not begun; call reset first")
-        rewards, elapsed = np.zeros(num_envs), np.zeros(num_envs)
-        possible = np.ones(num_envs, np.bool_)
-        self._steps.step(
-            self._state,
-            given.astype(np.int64, copy=False),
-            ~over,
-            self._scale,
-            self.single.skip_forced,
-            self._encoder.slots,
-            rewards,
-            elapsed,
-            possible,
-            self._outcomes,
-        )
+        rewards, elapsed, possible, ended, truncated = self.advance(given.astype(np.int64, copy=False), ~over)
         steps = self._steps
         decisions = self._state.counts[:, steps.DECISIONS].copy()
-        ended = (self._outcomes == steps.ENDED) & ~over
-        cut = (self._outcomes == steps.STALLED) | (decisions >= self.single.max_decisions)
-        truncated = cut & ~ended & ~over
-        self._over = ended | truncated
         now = self._state.clock[:, steps.NOW].copy()
         told = {"time": now, "elapsed": elapsed, "invalid": ~possible}
         infos: dict[str, Any] = {}
@@ -249,6 +292,104 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         self._observe(np.arange(num_envs))
         return self._shown(), rewards, ended, truncated, infos | _masked(told, np.ones(num_envs, np.bool_))
 
+    def advance(
+        self, actions: NDArray[np.int64], asked: NDArray[np.bool_]
+    ) -> tuple[
+        NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]
+    ]:
+        """Answer the decisions of some environments without encoding the next observations.
+
+        Parameters
+        ----------
+        actions : array of int, shape (E,)
+            Elements of the action space.
+        asked : array of bool, shape (E,)
+            Environments that are stepped; the episodes of others are over, or stay as they are.
+
+        Returns
+        -------
+        tuple of array, shape (E,)
+            Rewards, elapsed seconds, and whether actions were possible and episodes have terminated or were truncated.
+        """
+        num_envs, steps = self.num_envs, self._steps
+        rewards, elapsed, possible = np.zeros(num_envs), np.zeros(num_envs), np.ones(num_envs, np.bool_)
+        steps.step(self._state, actions, asked, self._rules, rewards, elapsed, possible, self._outcomes)
+        outcomes = self._outcomes
+        ended = asked & (outcomes == steps.ENDED)
+        cut = (outcomes > steps.ENDED) | (self._state.counts[:, steps.DECISIONS] >= self.single.max_decisions)
+        truncated = asked & cut & ~ended
+        self._over = ended | truncated
+        return rewards, elapsed, possible, ended, truncated
+
+    def observe(self) -> Arrays:
+        """Return the observations of all environments: arrays that the next call overwrites."""
+        self._observe(np.arange(self.num_envs))
+        return self._arrays
+
+    def finished(self, number: int) -> FinishedEpisode:
+        """Return the episode of an environment, from which measures can be taken.
+
+        Parameters
+        ----------
+        number : int
+            Number of the environment.
+        """
+        return FinishedEpisode(self, number)
+
+    def result(self, number: int) -> Result:
+        """Return the records of the episode of an environment so far, apart from the cores on which jobs ran.
+
+        Parameters
+        ----------
+        number : int
+            Number of the environment.
+        """
+        state, steps = self._state, self._steps
+        clock, count = state.clock[number], state.counts[number]
+        first, end = int(count[steps.FIRST]), float(clock[steps.NOW])
+        submitted = state.times[first : count[steps.LAST], steps.SUBMITTED] - clock[steps.ORIGIN]
+        arrived = int(count[steps.COMING]) - first
+        if clock[steps.ARRIVAL] == end:  # others have arrived while a cycle was open
+            arrived = int(np.searchsorted(submitted, end, "right"))
+        shown = slice(arrived)
+        problem = self._problem(number)
+        jobs = Workload.of(problem.jobs)[shown]
+        start, is_over = np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_)
+        started = state.started[number, : count[steps.STARTED]] - first
+        start[started] = state.started_at[number, : len(started)]
+        is_over[started] = True
+        is_over[state.ran[number, : count[steps.RUNNING]] - first] = False
+        length = np.where(is_over, np.minimum(jobs["run_time"], jobs["requested_time"]), np.nan)
+        statuses = np.where(np.isnan(start), "queued", np.where(is_over, "completed", "running")).astype(object)
+        statuses[length < jobs["run_time"]] = "killed"
+        of_run = {
+            "submission_time": submitted[shown],
+            "requested_number_of_resources": jobs["requested_cores"],
+            "starting_time": start,
+            "execution_time": length,
+            "finish_time": start + length,
+            "allocated_resources": [None] * len(jobs),
+            "status": statuses.tolist(),
+            "attempts": (~np.isnan(start)).astype(np.int64),
+            "earlier_execution_time": np.zeros(len(jobs)),
+            "useful_execution_time": length,
+            "arrival_number": np.arange(len(jobs)),
+        }
+        tables = problem.tables()
+        frames = {name: table.to_frame([]).lazy() for name, table in tables.items()}
+        frames["jobs"] = tables["jobs"].frame(lambda name: of_run[name] if name in of_run else jobs[name]).lazy()
+        status = "complete" if self._outcomes[number] == steps.ENDED else "truncated"
+        return Result(frames, problem.describe() | {"status": status, "end_time": end}, problem.kind)
+
+    def _problem(self, number: int) -> BatchCluster:
+        """Return the problem of the episode of an environment."""
+        episodes = self.single.episodes
+        if not isinstance(episodes, TraceEpisodes):
+            return self._problems[number]
+        first = int(self._state.counts[number, self._steps.FIRST])
+        trace = bisect_right(self._offsets, first) - 1
+        return episodes.at(first - self._offsets[trace], trace)
+
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are possible now, shape (E, S + 1)."""
         return self._arrays[ACTION_MASK].astype(np.bool_)
@@ -259,7 +400,7 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         for _ in range(10):
             for number in left.tolist():
                 self._load(number)
-            self._steps.begin(self._state, left, self._scale, self.single.skip_forced, self._outcomes)
+            self._steps.begin(self._state, left, self._rules, self._outcomes)
             left = left[self._outcomes[left] != self._steps.DECISION]
             if not len(left):
                 self._over[which] = False
@@ -274,18 +415,21 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         window = windows[int(rng.integers(len(windows)))] if len(windows) > 1 else self._encoder.window
         if isinstance(episodes, TraceEpisodes):
             start, trace = episodes.draw(rng)
-            first, length = self._offsets[trace] + start, episodes.num_jobs
+            first = self._offsets[trace] + start
+            last = self._offsets[trace + 1] if episodes.arrivals == "open" else first + episodes.num_jobs
             num_cores = cast(int, episodes.num_cores)
         else:
-            problem = _served(episodes(rng))
+            self._problems[number] = problem = _served(episodes(rng), self._encoder)
             times, cores = _numbers(problem.jobs, problem.num_cores)
-            num_cores, length = problem.num_cores, len(cores)
+            num_cores = problem.num_cores
             first = self._store(number, times, cores, num_cores)
+            last = first + len(cores)
         rng.integers(2**63)  # a single environment draws the seed of its simulation
         state = self._state
         state.clock[number, steps.ORIGIN] = state.times[first, steps.SUBMITTED] if self._offsets else 0.0
         count = state.counts[number]
-        count[steps.TOTAL], count[steps.COMING], count[steps.LAST] = num_cores, first, first + length
+        count[steps.TOTAL], count[steps.FIRST], count[steps.COMING] = num_cores, first, first
+        count[steps.LAST] = last
         count[steps.HEAD], count[steps.SIZE] = window.head, window.size
 
     def _store(self, number: int, times: NDArray[np.float64], cores: NDArray[np.int64], num_cores: int) -> int:
@@ -299,12 +443,15 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
             for part, before in zip(parts, (old.times, old.cores), strict=True):
                 part[:, :length] = before.reshape(num_envs, length, *part.shape[2:])
             flat = parts[0].reshape(-1, old.times.shape[1]), parts[1].ravel()
-            self._state = self._steps.Episodes.of(*flat, (num_envs, longer, more))
-            for array, before in zip(self._state[2:], old[2:], strict=True):
+            tracked = old.users.shape[1]
+            self._state = self._steps.Episodes.of(*flat, (num_envs, longer, more, longer, tracked))
+            for array, before in zip(self._state[2:-2], old[2:-2], strict=True):
                 array[:, : before.shape[1]] = before
-            moved = np.arange(num_envs) * (longer - length)
-            self._state.queue[:] += moved[:, None]
-            self._state.counts[:, [self._steps.COMING, self._steps.LAST]] += moved[:, None]
+            moved = np.arange(num_envs)[:, None] * (longer - length)  # jobs have other numbers now
+            for array in (self._state.queue, self._state.ran, self._state.started):
+                array += moved
+            self._state.users[:] += np.where(self._state.users < 0, 0, moved)
+            self._state.counts[:, [self._steps.COMING, self._steps.LAST, self._steps.FIRST]] += moved
             length = longer
         first = number * length
         place = slice(first, first + len(cores))
@@ -314,23 +461,58 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
 
     def _observe(self, which: NDArray[np.int64]) -> None:
         """Encode the observations of some environments."""
-        arrays = self._arrays
-        self._steps.observe(self._state, which, arrays["jobs"], arrays["cluster"], arrays[ACTION_MASK])
+        arrays, encoder = self._arrays, self._encoder
+        if isinstance(encoder, FlatEncoder):
+            longest = encoder.longest_time, encoder.longest_wait
+            self._steps.observe_flat(
+                self._state, which, arrays["jobs"], arrays["cores"], arrays[ACTION_MASK], *longest
+            )
+        else:
+            self._steps.observe(self._state, which, arrays["jobs"], arrays["cluster"], arrays[ACTION_MASK])
 
     def _shown(self) -> Arrays:
         return {name: array.copy() for name, array in self._arrays.items()}
 
 
-def _served(problem: Problem) -> BatchCluster:
+class FinishedEpisode(NamedTuple):
+    """Episode of an environment at its end; like an environment, it is ``unwrapped`` and has a ``result()``.
+
+    Attributes
+    ----------
+    envs : BatchVectorEnv
+        Environments.
+    number : int
+        Number of the environment.
+    """
+
+    envs: BatchVectorEnv
+    number: int
+
+    @property
+    def unwrapped(self) -> Self:
+        """The episode itself."""
+        return self
+
+    def result(self) -> Result:
+        """Return the records of the episode, see :meth:`BatchVectorEnv.result`."""
+        return self.envs.result(self.number)
+
+
+def _served(problem: Problem, encoder: WindowEncoder, traces: TraceEpisodes | None = None) -> BatchCluster:
     """Return the problem of an episode, or raise an error if the compiled loop does not serve it."""
     plain = BatchCluster((), 1).describe()
+    is_open = traces is not None and traces.arrivals == "open"  # a process of desim ends such an episode
     if type(problem) is not BatchCluster:
         fault = f"a {type(problem).__name__}"
-    elif problem.processes:
+    elif len(problem.processes) > is_open:
         fault = "processes"
+    elif isinstance(encoder, FlatEncoder) and problem.num_cores != encoder.num_cores:
+        fault = f"{problem.num_cores} cores, but the observation of {encoder.num_cores}"
     else:
         given = problem.describe()
-        free = ("num_cores", "job_ids", "attributes", "infeasible", "too_wide", "on_outage")
+        free = {"num_cores", "job_ids", "attributes", "infeasible", "too_wide", "on_outage"}
+        if traces is not None and problem.cycle in ("instant", "arrival"):
+            free |= {"cycle"}
         fault = next((f"{n} {v!r}" for n, v in given.items() if n not in free and plain.get(n) != v), "")
     if fault:
         raise InvalidConfiguration(
@@ -342,16 +524,25 @@ def _served(problem: Problem) -> BatchCluster:
 
 def _numbers(jobs: Iterable[Job], num_cores: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return submission times, requested times and durations of jobs, shape (J, 5), and their cores, shape (J,)."""
-    jobs = list(jobs)
-    times = np.zeros((len(jobs), 5))
-    for row, job in zip(times, jobs, strict=True):
-        row[:3] = job.submission_time, job.requested_time, min(job.run_time, job.requested_time)
-        if job.requested_cores > num_cores or job.request is not None:
-            asked = f"{job.requested_cores} cores" if job.request is None else "nodes"
-            raise WorkloadError(f"job {job.job_id} requests {asked}, but the cluster has {num_cores} cores")
-    for late in np.flatnonzero(np.diff(times[:, 0]) < 0):
+    names = ("submission_time", "requested_time", "run_time", "requested_cores")
+    if isinstance(jobs, Workload):
+        columns, requests = [jobs[name] for name in names], "request" in jobs.columns
+    else:
+        jobs = list(jobs)
+        columns = [np.array([getattr(job, name) for job in jobs]) for name in names]
+        requests = any(job.request is not None for job in jobs)
+    submitted, requested, lengths, cores = columns
+    if requests or (cores > num_cores).any():
+        asked, wide = "nodes", 0
+        if not requests:
+            wide = int(cores.argmax())
+            asked = f"{cores[wide]} cores"
+        raise WorkloadError(f"job {jobs[wide].job_id} requests {asked}, but the cluster has {num_cores} cores")
+    for late in np.flatnonzero(np.diff(submitted) < 0).tolist():
         raise WorkloadError(f"job {jobs[late + 1].job_id} is submitted before its predecessor")
-    return times, np.array([job.requested_cores for job in jobs], np.int64)
+    times = np.zeros((len(cores), 5))
+    times[:, :3] = np.array([submitted, requested, np.minimum(lengths, requested)]).T
+    return times, cores.astype(np.int64)
 
 
 def _masked(infos: dict[str, Any], which: NDArray[np.bool_]) -> dict[str, Any]:

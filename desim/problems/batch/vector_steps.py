@@ -1,8 +1,9 @@
 """Compiled dynamics and observations of many episodes that are stepped together.
 
-The functions repeat what :class:`~desim.problems.batch.BatchCluster` does with rigid jobs on counted cores, one
-decision per instant and time limits, and what :class:`~desim.problems.batch.encoders.FeatureEncoder` shows of it; tests
-compare both, step by step. This module imports numba. All compiled functions of an environment are in one module,
+The functions repeat what :class:`~desim.problems.batch.BatchCluster` does with rigid jobs on counted cores and time
+limits, what the encoders of :mod:`desim.problems.batch.encoders` show of it, and the rewards
+:class:`~desim.problems.batch.env.WaitingCost` and :class:`~desim.problems.batch.env.PaperReward`; tests compare both,
+step by step. This module imports numba. All compiled functions of an environment are in one module,
 because numba's cache on disk does not notice changes in other modules.
 """
 
@@ -17,14 +18,27 @@ from numpy.typing import NDArray
 
 from desim.problems.batch.features import JOB_FEATURES, NEVER, SCALE
 
-__all__ = ["DECISION", "ENDED", "STALLED", "Episodes", "begin", "observe", "step", "take_logs"]
+__all__ = [
+    "DECISION",
+    "ENDED",
+    "STALLED",
+    "STOPPED",
+    "Episodes",
+    "Rules",
+    "begin",
+    "observe",
+    "observe_flat",
+    "step",
+    "take_logs",
+]
 
-DECISION, ENDED, STALLED = 0, 1, 2
-"""What follows an answer: the next decision, the end of all work, or nothing although jobs are queued."""
+DECISION, ENDED, STALLED, STOPPED = range(4)
+"""What follows an answer: the next decision, the end of all work, nothing although jobs are queued, or the last start
+of an episode in which jobs keep arriving."""
 
-NOW, COUNTED, COST, BEFORE, ORIGIN = range(5)
+NOW, COUNTED, COST, BEFORE, ORIGIN, LONGEST, LARGEST, ARRIVAL = range(8)
 """Columns of the clocks of episodes."""
-FREE, TOTAL, QUEUED, RUNNING, COMING, LAST, AWAITED, HEAD, SIZE, DECISIONS, SHOWN = range(11)
+FREE, TOTAL, QUEUED, RUNNING, COMING, LAST, AWAITED, HEAD, SIZE, DECISIONS, SHOWN, FIRST, STARTED = range(13)
 """Columns of the counts of episodes."""
 SUBMITTED, REQUESTED, DURATION, TIME_LOG, CORE_LOG = range(5)
 """Columns of the times of jobs."""
@@ -33,8 +47,37 @@ _NUM_FEATURES = len(JOB_FEATURES)
 _INFINITE = math.inf
 
 
+class Rules(NamedTuple):
+    """What all episodes have in common.
+
+    Attributes
+    ----------
+    scale : float
+        Seconds of waiting that cost 1; 0 for the reward of the DBF paper.
+    weights : tuple of three floats
+        Weights of idle cores, queue length and waiting time in the reward of the DBF paper.
+    skips_forced : bool
+        Whether to skip decisions in which no job of the window fits.
+    serial : bool
+        Whether each arrival opens a scheduling cycle of its own, in which later arrivals of the instant are not seen.
+    starts : int
+        Number of starts after which an episode is cut off.
+    slots : int
+        Number of slots of the arrays.
+    """
+
+    scale: float
+    weights: tuple[float, float, float]
+    skips_forced: bool
+    serial: bool
+    starts: int
+    slots: int
+
+
 class Episodes(NamedTuple):
     """State of E episodes of up to N jobs each, up to R of which run at the same time, from J jobs in all.
+
+    Up to M jobs of an episode start. Which of the C cores a job runs on is only tracked if C is not 0.
 
     Attributes
     ----------
@@ -43,19 +86,30 @@ class Episodes(NamedTuple):
         and cores, which are computed once.
     cores : array of int, shape (J,)
         Requested cores of the jobs.
-    clock : array of float, shape (E, 5)
-        Current time, time up to which waiting is charged, cost since the last decision, time of that decision, and
-        submission time of the first job, which is time 0 of the episode.
-    counts : array of int, shape (E, 11)
-        Free cores, cores, queued jobs, running jobs, the next job to arrive, the end of the jobs of the episode, cores
-        that the agent awaits, slots at the head of the window, slots of the window, decisions so far, and the number of
-        slots that the last observation filled.
+    clock : array of float, shape (E, 8)
+        Current time, time up to which waiting is charged, cost since the last decision, time of that decision,
+        submission time of the first job, which is time 0 of the episode, the largest queue length and sum of waiting
+        times so far, and the time of the next arrival, infinite if there is none.
+    counts : array of int, shape (E, 13)
+        Free cores, cores, queued jobs, running jobs, the next job to enter the queue, the end of the jobs of the
+        episode, cores that the agent awaits, slots at the head of the window, slots of the window, decisions so far,
+        the number of slots that the last observation filled, the first job, and the number of started jobs.
     queue : array of int, shape (E, N)
         Queued jobs in order of arrival.
     ends, stops : array of float, shape (E, R)
         Expected and actual ends of running jobs, by expected end.
-    held : array of int, shape (E, R)
-        Cores of running jobs.
+    held, ran : array of int, shape (E, R)
+        Cores of running jobs, and these jobs.
+    started : array of int, shape (E, M)
+        Started jobs in order of their starts.
+    started_at : array of float, shape (E, M)
+        Starting times of these jobs in seconds.
+    users : array of int, shape (E, C)
+        Job on each core, or -1.
+    until : array of float, shape (E, C)
+        Expected end of that job in seconds.
+    sums, parts : array of float, shape (64,), and int, shape (128, 2)
+        Memory of a function that adds numbers.
     """
 
     times: NDArray[np.float64]
@@ -66,29 +120,45 @@ class Episodes(NamedTuple):
     ends: NDArray[np.float64]
     stops: NDArray[np.float64]
     held: NDArray[np.int64]
+    ran: NDArray[np.int64]
+    started: NDArray[np.int64]
+    started_at: NDArray[np.float64]
+    users: NDArray[np.int64]
+    until: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    parts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, times: NDArray[np.float64], cores: NDArray[np.int64], shape: tuple[int, int, int]) -> Episodes:
-        """Return arrays for a number of episodes, jobs per episode, and jobs that run at the same time.
+    def of(
+        cls, times: NDArray[np.float64], cores: NDArray[np.int64], shape: tuple[int, int, int, int, int]
+    ) -> Episodes:
+        """Return arrays of zeros for a number of episodes.
 
         Parameters
         ----------
         times, cores : array
             Attributes of these names; the logarithms are filled in.
         shape : tuple of int
-            E, N and R.
+            E, N, R, M and C.
         """
-        episodes, jobs, running = shape
+        episodes, jobs, running, starts, tracked = shape
         take_logs(times, cores)
         return cls(
             times,
             cores,
-            np.zeros((episodes, ORIGIN + 1)),
-            np.zeros((episodes, SHOWN + 1), np.int64),
+            np.zeros((episodes, ARRIVAL + 1)),
+            np.zeros((episodes, STARTED + 1), np.int64),
             np.zeros((episodes, jobs), np.int64),
             np.zeros((episodes, running)),
             np.zeros((episodes, running)),
             np.zeros((episodes, running), np.int64),
+            np.zeros((episodes, running), np.int64),
+            np.zeros((episodes, starts), np.int64),
+            np.zeros((episodes, starts)),
+            np.zeros((episodes, tracked), np.int64),
+            np.zeros((episodes, tracked)),
+            np.zeros(64),
+            np.zeros((128, 2), np.int64),
         )
 
 
@@ -110,9 +180,75 @@ def _submitted(state: Episodes, e: int, job: int) -> float:
 @_compiled
 def _charge(state: Episodes, e: int, scale: float) -> None:
     """Charge the waiting time of the queued jobs up to now."""
+    if scale == 0.0:
+        return
     now = state.clock[e, NOW]
     state.clock[e, COST] += state.counts[e, QUEUED] * (now - state.clock[e, COUNTED]) / scale
     state.clock[e, COUNTED] = now
+
+
+@_compiled
+def _sum_of_few(state: Episodes, e: int, begin: int, end: int) -> float:
+    """Return the sum of the submission times of up to 128 queued jobs."""
+    total, place = 0.0, begin
+    if end - begin >= 8:
+        a, b, c, d, f, g, h, i = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        while place + 8 <= end:
+            a += _submitted(state, e, state.queue[e, place])
+            b += _submitted(state, e, state.queue[e, place + 1])
+            c += _submitted(state, e, state.queue[e, place + 2])
+            d += _submitted(state, e, state.queue[e, place + 3])
+            f += _submitted(state, e, state.queue[e, place + 4])
+            g += _submitted(state, e, state.queue[e, place + 5])
+            h += _submitted(state, e, state.queue[e, place + 6])
+            i += _submitted(state, e, state.queue[e, place + 7])
+            place += 8
+        total = ((a + b) + (c + d)) + ((f + g) + (h + i))
+    while place < end:
+        total += _submitted(state, e, state.queue[e, place])
+        place += 1
+    return total
+
+
+@_compiled
+def _sum(state: Episodes, e: int) -> float:
+    """Return the sum of the submission times of all queued jobs, added in the same order as by ``numpy.sum``."""
+    sums, parts = state.sums, state.parts  # stacks: numba cannot store recursive functions
+    parts[0, 0], parts[0, 1] = 0, state.counts[e, QUEUED]
+    left, known = 1, 0
+    while left:
+        left -= 1
+        begin, end = parts[left]
+        if begin < 0:  # both halves are known
+            known -= 1
+            sums[known - 1] += sums[known]
+        elif end - begin <= 128:
+            sums[known] = _sum_of_few(state, e, begin, end)
+            known += 1
+        else:
+            half = begin + (end - begin) // 16 * 8
+            parts[left, 0], parts[left, 1] = -1, 0
+            parts[left + 1, 0], parts[left + 1, 1] = half, end
+            parts[left + 2, 0], parts[left + 2, 1] = begin, half
+            left += 3
+    total: float = sums[0]
+    return total
+
+
+@_compiled
+def _end_cycle(state: Episodes, e: int, weights: tuple[float, float, float]) -> None:
+    """Charge the cost of the DBF paper at the end of a scheduling cycle."""
+    clock, length = state.clock, state.counts[e, QUEUED]
+    waiting = length * clock[e, NOW] - _sum(state, e)
+    clock[e, LONGEST] = max(clock[e, LONGEST], length)
+    clock[e, LARGEST] = max(clock[e, LARGEST], waiting)
+    used = 1.0 - state.counts[e, FREE] / state.counts[e, TOTAL]
+    cost = weights[0] * (1.0 - used)
+    if length:
+        cost += weights[1] * length / clock[e, LONGEST]
+    if waiting > 0:
+        cost += weights[2] * waiting / clock[e, LARGEST]
+    clock[e, COST] += cost
 
 
 @_compiled
@@ -122,26 +258,69 @@ def _complete(state: Episodes, e: int, time: float) -> None:
     for place in range(state.counts[e, RUNNING]):
         if state.stops[e, place] == time:
             state.counts[e, FREE] += state.held[e, place]
+            for core in range(state.users.shape[1]):
+                if state.users[e, core] == state.ran[e, place]:
+                    state.users[e, core] = -1
             continue
         if kept != place:
             state.ends[e, kept] = state.ends[e, place]
             state.stops[e, kept] = state.stops[e, place]
             state.held[e, kept] = state.held[e, place]
+            state.ran[e, kept] = state.ran[e, place]
         kept += 1
     state.counts[e, RUNNING] = kept
 
 
 @_compiled
-def _advance(state: Episodes, e: int, scale: float) -> int:
+def _plan_arrival(state: Episodes, e: int) -> None:
+    """Set the time of the next arrival: its submission, or later by rounding, as SimPy adds delays to times."""
+    clock, coming = state.clock, state.counts[e, COMING]
+    if coming >= state.counts[e, LAST]:
+        clock[e, ARRIVAL] = _INFINITE
+        return
+    last, time = clock[e, ARRIVAL], _submitted(state, e, coming)
+    if time > last:
+        delay = time - last
+        while last + delay < time:
+            delay = np.nextafter(delay, _INFINITE)
+        clock[e, ARRIVAL] = last + delay
+
+
+@_compiled
+def _enqueue(state: Episodes, e: int, scale: float) -> bool:
+    """Append the next job to the queue; return whether this opens a scheduling cycle."""
+    count, job = state.counts, state.counts[e, COMING]
+    _charge(state, e, scale)
+    state.queue[e, count[e, QUEUED]] = job
+    count[e, QUEUED] += 1
+    count[e, COMING] = job + 1
+    _plan_arrival(state, e)
+    count[e, AWAITED] = min(count[e, AWAITED], state.cores[job])
+    if count[e, FREE] < count[e, AWAITED]:
+        return False
+    count[e, AWAITED] = 0
+    return True
+
+
+@_compiled
+def _take_arrived(state: Episodes, e: int, rules: Rules) -> bool:
+    """Append jobs that arrive now to the queue; return whether a cycle opens, with the first of them if serial."""
+    asks = False
+    while not (asks and rules.serial) and state.clock[e, ARRIVAL] == state.clock[e, NOW]:
+        if _enqueue(state, e, rules.scale):
+            asks = True
+    return asks
+
+
+@_compiled
+def _advance(state: Episodes, e: int, rules: Rules) -> int:
     """Run to the next decision: completions of an instant first, then arrivals."""
     clock, count = state.clock, state.counts
     while True:
         stop = _INFINITE
         for place in range(count[e, RUNNING]):
             stop = min(stop, state.stops[e, place])
-        coming = count[e, COMING]
-        arrival = _submitted(state, e, coming) if coming < count[e, LAST] else _INFINITE
-        time = min(stop, arrival)
+        time = min(stop, clock[e, ARRIVAL])
         if time == _INFINITE:
             return STALLED if count[e, QUEUED] else ENDED
         clock[e, NOW] = time
@@ -151,18 +330,19 @@ def _advance(state: Episodes, e: int, scale: float) -> int:
             if count[e, FREE] >= count[e, AWAITED]:
                 asks = count[e, QUEUED] > 0
                 count[e, AWAITED] = 0
-        while coming < count[e, LAST] and _submitted(state, e, coming) == time:
-            _charge(state, e, scale)
-            state.queue[e, count[e, QUEUED]] = coming
-            count[e, QUEUED] += 1
-            count[e, AWAITED] = min(count[e, AWAITED], state.cores[coming])
-            if count[e, FREE] >= count[e, AWAITED]:
-                asks = True
-                count[e, AWAITED] = 0
-            coming += 1
-            count[e, COMING] = coming
+        if not (asks and rules.serial) and _take_arrived(state, e, rules):
+            asks = True
         if asks:
             return DECISION
+
+
+@_compiled
+def _go_on(state: Episodes, e: int, rules: Rules, asks: bool) -> int:
+    """Run on after the end of a cycle, given whether jobs that arrived meanwhile open the next one at once."""
+    if asks:
+        _complete(state, e, state.clock[e, NOW])  # jobs of no duration
+        return DECISION
+    return _advance(state, e, rules)
 
 
 @_compiled
@@ -196,28 +376,40 @@ def _start(state: Episodes, e: int, position: int) -> None:
     count[e, FREE] -= state.cores[job]
     now = state.clock[e, NOW]
     end = now + state.times[job, REQUESTED]
+    state.started[e, count[e, STARTED]] = job
+    state.started_at[e, count[e, STARTED]] = now
+    count[e, STARTED] += 1
+    if state.users.shape[1]:
+        left = state.cores[job]
+        for core in range(count[e, TOTAL]):  # the lowest free cores
+            if left and state.users[e, core] < 0:
+                state.users[e, core] = job
+                state.until[e, core] = end
+                left -= 1
     place = count[e, RUNNING]
     while place > 0 and state.ends[e, place - 1] > end:
         state.ends[e, place] = state.ends[e, place - 1]
         state.stops[e, place] = state.stops[e, place - 1]
         state.held[e, place] = state.held[e, place - 1]
+        state.ran[e, place] = state.ran[e, place - 1]
         place -= 1
     state.ends[e, place] = end
+    state.ran[e, place] = job
     state.stops[e, place] = now + state.times[job, DURATION]
     state.held[e, place] = state.cores[job]
     count[e, RUNNING] += 1
 
 
 @_compiled
-def _skip_forced(state: Episodes, e: int, scale: float, outcome: int) -> int:
+def _skip_forced(state: Episodes, e: int, rules: Rules, outcome: int) -> int:
     """Wait while no job in the window fits, and return what follows."""
     while outcome == DECISION:
         least = _least_cores(state, e)
         if least == 0:
             break
-        _charge(state, e, scale)
+        _charge(state, e, rules.scale)
         state.counts[e, AWAITED] = least
-        outcome = _advance(state, e, scale)
+        outcome = _go_on(state, e, rules, rules.serial and _take_arrived(state, e, rules))
     return outcome
 
 
@@ -241,7 +433,7 @@ def take_logs(times: Any, cores: Any) -> None:
 
 
 @_compiled
-def begin(state: Episodes, which: Any, scale: float, skips_forced: bool, outcomes: Any) -> None:
+def begin(state: Episodes, which: Any, rules: Rules, outcomes: Any) -> None:
     """Begin some episodes, whose jobs and numbers of cores and slots are set, and run to their first decisions.
 
     Parameters
@@ -250,38 +442,59 @@ def begin(state: Episodes, which: Any, scale: float, skips_forced: bool, outcome
         Arrays to change.
     which : array of int
         Episodes that begin; their first job is the next one to arrive.
-    scale : float
-        Seconds of waiting that cost 1.
-    skips_forced : bool
-        Whether to skip decisions in which no job of the window fits.
+    rules : Rules
+        What all episodes have in common.
     outcomes : array of int, shape (E,)
         Output for these episodes, see :data:`DECISION`.
     """
     clock, count = state.clock, state.counts
     for e in which:
-        for column in (NOW, COUNTED, COST, BEFORE):
+        for column in (NOW, COUNTED, COST, BEFORE, LONGEST, LARGEST, ARRIVAL):
             clock[e, column] = 0.0
         count[e, FREE] = count[e, TOTAL]
-        for column in (QUEUED, RUNNING, AWAITED, DECISIONS):
+        for column in (QUEUED, RUNNING, AWAITED, DECISIONS, STARTED):
             count[e, column] = 0
-        outcome = _advance(state, e, scale)
-        outcomes[e] = _skip_forced(state, e, scale, outcome) if skips_forced else outcome
+        for core in range(state.users.shape[1]):
+            state.users[e, core] = -1
+        _plan_arrival(state, e)
+        outcome = _advance(state, e, rules)
+        outcomes[e] = _skip_forced(state, e, rules, outcome) if rules.skips_forced else outcome
         clock[e, COUNTED] = clock[e, BEFORE] = clock[e, NOW]
         clock[e, COST] = 0.0
 
 
 @_compiled
+def _answer(state: Episodes, e: int, slot: int, rules: Rules) -> tuple[bool, int]:
+    """Answer a decision; return whether the action was possible, and what follows."""
+    count, length = state.counts, state.counts[e, QUEUED]
+    possible, position = True, -1
+    if slot == rules.slots:
+        can_wait = count[e, RUNNING] > 0 or count[e, COMING] < count[e, LAST]
+        possible = can_wait or not length or _least_cores(state, e) > 0
+    else:
+        if slot < count[e, SIZE] and slot < length:
+            position = _shown(state, e, slot)
+            if state.cores[state.queue[e, position]] > count[e, FREE]:
+                position = -1
+        possible = position >= 0
+    if position >= 0:
+        _start(state, e, position)
+        if length > 1 and count[e, STARTED] < rules.starts:  # the cycle goes on
+            _complete(state, e, state.clock[e, NOW])  # jobs of no duration
+            return possible, DECISION
+    asks = False
+    if rules.serial and (position < 0 or length == 1):
+        asks = _take_arrived(state, e, rules)
+    if count[e, STARTED] == rules.starts:
+        return possible, STOPPED
+    if position < 0 and rules.scale == 0.0:
+        _end_cycle(state, e, rules.weights)
+    return possible, _go_on(state, e, rules, asks)
+
+
+@_compiled
 def step(  # noqa: PLR0917  # numba takes no keyword-only arguments
-    state: Episodes,
-    actions: Any,
-    asked: Any,
-    scale: float,
-    skips_forced: bool,
-    num_slots: int,
-    rewards: Any,
-    elapsed: Any,
-    possible: Any,
-    outcomes: Any,
+    state: Episodes, actions: Any, asked: Any, rules: Rules, rewards: Any, elapsed: Any, possible: Any, outcomes: Any
 ) -> None:
     """Answer the decisions of some episodes, and run to their next ones.
 
@@ -293,12 +506,8 @@ def step(  # noqa: PLR0917  # numba takes no keyword-only arguments
         Slot of the job to start, or the number of slots to wait.
     asked : array of bool, shape (E,)
         Episodes that have a decision; the others stay as they are.
-    scale : float
-        Seconds of waiting that cost 1.
-    skips_forced : bool
-        As in :func:`begin`.
-    num_slots : int
-        Number of slots of the arrays.
+    rules : Rules
+        What all episodes have in common.
     rewards, elapsed : array of float, shape (E,)
         Output: rewards, and seconds since the last decision.
     possible : array of bool, shape (E,)
@@ -310,31 +519,10 @@ def step(  # noqa: PLR0917  # numba takes no keyword-only arguments
     for e in range(len(actions)):
         if not asked[e]:
             continue
-        slot = actions[e]
-        length = count[e, QUEUED]
-        position = -1
-        possible[e] = True
-        if slot == num_slots:
-            can_wait = count[e, RUNNING] > 0 or count[e, COMING] < count[e, LAST]
-            possible[e] = can_wait or not length or _least_cores(state, e) > 0
-        elif slot < count[e, SIZE] and slot < length:
-            position = _shown(state, e, slot)
-            if state.cores[state.queue[e, position]] > count[e, FREE]:
-                position = -1
-        if position >= 0:
-            _start(state, e, position)
-            outcome = DECISION
-            if length > 1:
-                _complete(state, e, clock[e, NOW])  # jobs of no duration
-            else:
-                outcome = _advance(state, e, scale)
-        else:
-            if slot != num_slots:
-                possible[e] = False
-            outcome = _advance(state, e, scale)
-        if skips_forced:
-            outcome = _skip_forced(state, e, scale, outcome)
-        _charge(state, e, scale)
+        possible[e], outcome = _answer(state, e, actions[e], rules)
+        if rules.skips_forced:
+            outcome = _skip_forced(state, e, rules, outcome)
+        _charge(state, e, rules.scale)
         rewards[e] = -clock[e, COST]
         elapsed[e] = clock[e, NOW] - clock[e, BEFORE]
         clock[e, COST] = 0.0
@@ -488,4 +676,47 @@ def observe(state: Episodes, which: Any, jobs: Any, cluster: Any, mask: Any) -> 
             cluster[e, feature] = 0.0
         if fitting < count[e, SHOWN]:
             _reserve(state, e, jobs, cluster)
+        mask[e, -1] = count[e, RUNNING] > 0 or count[e, COMING] < count[e, LAST] or fitting == 0
+
+
+@_compiled
+def observe_flat(  # noqa: PLR0917  # numba takes no keyword-only arguments
+    state: Episodes, which: Any, jobs: Any, cores: Any, mask: Any, longest_time: float, longest_wait: float
+) -> None:
+    """Write the observations of some episodes, as the encoder of the DBF paper shows them.
+
+    Parameters
+    ----------
+    state : Episodes
+        State of the episodes, with tracked cores.
+    which : array of int
+        Episodes to observe.
+    jobs : array of float32, shape (E, S, 3)
+        Output for requested cores, requested times and waiting times of jobs; the same array in each call.
+    cores : array of float32, shape (E, C)
+        Output for the remaining times of cores.
+    mask : array of int8, shape (E, S + 1)
+        Output for the possible actions.
+    longest_time, longest_wait : float
+        Requested time and waiting time that are scaled to 1, in seconds.
+    """
+    count = state.counts
+    for e in which:
+        now, free, total, length = state.clock[e, NOW], count[e, FREE], count[e, TOTAL], count[e, QUEUED]
+        for core in range(total):
+            left = state.until[e, core] - now if state.users[e, core] >= 0 else 0.0
+            cores[e, core] = min(left / longest_time, 1.0)
+        shown, fitting = min(length, count[e, SIZE]), 0
+        for slot in range(shown):
+            job = state.queue[e, _shown(state, e, slot)]
+            jobs[e, slot, 0] = min(state.cores[job] / total, 1.0)
+            jobs[e, slot, 1] = min(state.times[job, REQUESTED] / longest_time, 1.0)
+            jobs[e, slot, 2] = min((now - _submitted(state, e, job)) / longest_wait, 1.0)
+            mask[e, slot] = state.cores[job] <= free
+            fitting += mask[e, slot]
+        for slot in range(shown, count[e, SHOWN]):  # the others are still empty
+            for feature in range(3):
+                jobs[e, slot, feature] = 0.0
+            mask[e, slot] = 0
+        count[e, SHOWN] = shown
         mask[e, -1] = count[e, RUNNING] > 0 or count[e, COMING] < count[e, LAST] or fitting == 0
