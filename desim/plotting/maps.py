@@ -72,6 +72,7 @@ def coverage(
     begin: Floats,
     end: Floats,
     edges: Floats,
+    *,
     first: NDArray[Any] | float = 0.0,
     last: NDArray[Any] | float = 1.0,
     row_edges: Floats = ONE_ROW,

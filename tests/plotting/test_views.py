@@ -340,5 +340,5 @@ def test_coverage_of_a_map_by_rectangles() -> None:
         units[c:d, int(a) : int(b)] += 1.0
     edges, row_edges = np.array([0.0, 4.0, 5.0, 20.0]), np.array([0.0, 1.0, 6.0, 12.0])
     sums = np.add.reduceat(np.add.reduceat(units, [0, 4, 5], axis=1), [0, 1, 6], axis=0)
-    shares = coverage(begin, end, edges, first, last, row_edges)
+    shares = coverage(begin, end, edges, first=first, last=last, row_edges=row_edges)
     assert np.allclose(shares, sums / np.outer(np.diff(row_edges), np.diff(edges)))

@@ -143,12 +143,14 @@ def _overview(run: Result) -> View:
     return View(charts, curves, pl.concat(waits), spread="waiting_time", note=note)
 
 
-def _coverage(executions_: pl.DataFrame, now: float, edges: Floats, row_edges: Floats) -> Floats:
+def _coverage(found: pl.DataFrame, now: float, edges: Floats, row_edges: Floats) -> Floats:
     """Return the share of each group of cores and bin of time that executions use."""
-    ran = executions_.filter(pl.col("starting_time").is_not_null())
+    ran = found.filter(pl.col("starting_time").is_not_null())
     ranges = parse_core_sets(ran["allocated_resources"])
     times = ran.select("starting_time", pl.col("finish_time").fill_null(now))[ranges["row"]]
-    return coverage(*times.to_numpy().T, edges, ranges["first"].to_numpy(), ranges["last"].to_numpy() + 1, row_edges)
+    begin, end = times.to_numpy().T
+    first, last = ranges["first"].to_numpy(), ranges["last"].to_numpy() + 1
+    return coverage(begin, end, edges, first=first, last=last, row_edges=row_edges)
 
 
 def _nodes(run: Result) -> dict[str, int]:
