@@ -155,6 +155,10 @@ class ByLength(Priority):
         """Return r, shape (L,)."""
         return queue.expected_time if self.expected else queue.requested_time
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return the part of the scores that depends on neither r nor the time, shape (L,)."""
+        return np.zeros(len(queue))
+
 
 class SJF(ByLength):
     """Shortest job first, by requested time."""
@@ -186,10 +190,14 @@ class F1(ByLength):
 
     name = "f1"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return 870 log10(s)."""
+        return 870.0 * _log10_submission(queue)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
         requested = np.log10(np.maximum(self.lengths(queue), 1.0))
-        return requested * queue.requested_cores + 870.0 * _log10_submission(queue)
+        return requested * queue.requested_cores + self.term(queue)
 
 
 class F2(ByLength):
@@ -197,9 +205,13 @@ class F2(ByLength):
 
     name = "f2"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return 25600 log10(s)."""
+        return 25_600.0 * _log10_submission(queue)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return np.sqrt(self.lengths(queue)) * queue.requested_cores + 25_600.0 * _log10_submission(queue)
+        return np.sqrt(self.lengths(queue)) * queue.requested_cores + self.term(queue)
 
 
 class F3(ByLength):
@@ -207,9 +219,13 @@ class F3(ByLength):
 
     name = "f3"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return 6.86e6 log10(s)."""
+        return 6.86e6 * _log10_submission(queue)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return self.lengths(queue) * queue.requested_cores + 6.86e6 * _log10_submission(queue)
+        return self.lengths(queue) * queue.requested_cores + self.term(queue)
 
 
 class F4(ByLength):
@@ -217,9 +233,13 @@ class F4(ByLength):
 
     name = "f4"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return 5.3e5 log10(s)."""
+        return 5.3e5 * _log10_submission(queue)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return self.lengths(queue) * np.sqrt(queue.requested_cores) + 5.3e5 * _log10_submission(queue)
+        return self.lengths(queue) * np.sqrt(queue.requested_cores) + self.term(queue)
 
 
 class WFP3(ByLength):
@@ -230,7 +250,7 @@ class WFP3(ByLength):
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
         ratio = (time - queue.submission_time) / np.maximum(self.lengths(queue), 1.0)
-        return np.asarray(-(ratio**3) * queue.requested_cores)
+        return np.asarray(-(ratio * ratio * ratio) * queue.requested_cores)
 
 
 class UNICEP(ByLength):
@@ -238,11 +258,14 @@ class UNICEP(ByLength):
 
     name = "unicep"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return log2(n), with log2(1) taken as 1."""
+        return np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
         waiting = time - queue.submission_time
-        width = np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
-        return np.asarray(-waiting / (width * np.maximum(self.lengths(queue), 1.0)))
+        return np.asarray(-waiting / (self.term(queue) * np.maximum(self.lengths(queue), 1.0)))
 
 
 class Multifactor(Priority):
@@ -395,8 +418,8 @@ def compiled_rule(
     for one in (order, backfill or order):
         if type(one) not in PRIORITIES.values():
             return f"its order {one.name} is not one of desim's"
-        if type(one).scores not in FIXED_SCORES:
-            return f"the scores of {one.name} change over time"
+        if isinstance(one, Multifactor):
+            return f"the scores of {one.name} depend on what users have used"
     return CompiledRule(kind, order, None if backfill is order else backfill)
 
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Result, compare, files, simulate
 from desim.agents.batch import EASYBackfilling, create
-from desim.agents.batch.priorities import FIXED_SCORES, PRIORITIES
+from desim.agents.batch.priorities import PRIORITIES
 from desim.problems.batch import BatchCluster, Job, Size, Workload, cluster
 from desim.problems.deferrable import DeferrableCluster
 from desim.validation import validate
 
 pytest.importorskip("numba", reason="needs the extra search")
 
-ORDERS = [name for name, order in PRIORITIES.items() if order.scores in FIXED_SCORES]
-BY_LENGTH = ("sjf", "f1", "f2", "f3", "f4")
+ORDERS = [name for name in PRIORITIES if name != "multifactor"]
+BY_LENGTH = ("sjf", "f1", "f2", "f3", "f4", "wfp3", "unicep")
 JOBS = [Job(1, 0.0, 3, 10.0, 10.0), Job(2, 0.0, 2, 5.0, 5.0), Job(3, 1.0, 1, 6.0, 8.0), Job(4, 2.0, 4, 5.0, 1.0)]
 
 
@@ -71,9 +71,8 @@ def drawn(rng: Random) -> Setting:
         options["too_wide"] = "reject"
     if rng.random() < 0.4:
         options["predictor"] = rng.choice(("oracle", "user-average", "user-average:1"))
-    expected = (
-        ("sjf-expected",) if "user" in options.get("predictor", "") else [f"{name}-expected" for name in BY_LENGTH]
-    )
+    averages = "user" in options.get("predictor", "")
+    expected = [f"{name}-expected" for name in BY_LENGTH if name != "f1" or not averages]
     first, second = (rng.choice((*ORDERS, *expected)) for _ in range(2))
     kind = rng.choice(("{}", "backfilling-{}", "easy-{}", "easy-{}+{}", "conservative-{}", "conservative-{}"))
     until = rng.uniform(0.1, now + longest) if rng.random() < 0.2 else float("inf")
@@ -123,7 +122,7 @@ class Mine(EASYBackfilling):
 @pytest.mark.parametrize(
     ("options", "agent", "named"),
     [
-        ({}, "wfp3", "agent wfp3 (the scores of wfp3 change over time)"),
+        ({}, "multifactor", "agent multifactor (the scores of multifactor depend on what users have used)"),
         ({}, "easy-specific-fcfs", "agent easy-specific-fcfs (it reserves particular cores)"),
         ({}, Mine(), "agent easy-fcfs (its class is not one of desim's)"),
         ({}, "window-shortest-9-1", "agent window-shortest-9-1 (it has no compiled rule)"),
@@ -159,7 +158,7 @@ def test_auto_compiles_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "LEAST_JOBS", 4)
     assert simulate(problem, "easy").info["engine"] == "compiled"
     assert "engine" not in simulate(problem, "easy", engine="simpy").info
-    assert "engine" not in simulate(problem, "wfp3").info
+    assert "engine" not in simulate(problem, "multifactor").info
     assert simulate(problem, "easy").jobs.equals(simulate(problem, "easy", engine="simpy").jobs)
 
 

@@ -46,7 +46,9 @@ class CompiledRule(NamedTuple):
     kind : {"strict", "simple", "easy", "conservative"}
         Which jobs start: those in order until one does not fit, or those of a kind of backfilling.
     order : object
-        Priority order, with a name and a method ``scores(queue, time)``, whose scores do not change over time.
+        Priority order: its ``name``, ``expected`` (whether lengths are those that the predictor expects), and a method
+        ``scores(queue, time)``. If the scores change, or lengths are known on arrival only, the kernel has a formula by
+        the name, and a method ``term(queue)`` returns the part of it that depends on neither lengths nor time.
     backfill : object or None
         Order in which jobs overtake, if it is another one.
     """
@@ -160,16 +162,10 @@ class _Columns:
         self.submission_time = workload["submission_time"]
         self.requested_time = workload["requested_time"]
         self.requested_cores = workload["requested_cores"]
-        self._expected = expected
-        self.uses_expected = False
+        self.expected_time = expected
 
     def __len__(self) -> int:
         return len(self.submission_time)
-
-    @property
-    def expected_time(self) -> NDArray[np.float64]:
-        self.uses_expected = True
-        return self._expected
 
 
 def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: str | PathLike[str] | None) -> Result:
@@ -198,22 +194,29 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
         w[k.LAST] = predictor.last
         users, codes = np.unique(workload["user_id"], return_inverse=True)
         rows[k.USER] = np.where(users[codes] < 0, -1, codes)
-    for score, flag, order in (
-        (k.SCORE, k.FIRST_EXPECTED, rule.order),
-        (k.SCORE_2, k.SECOND_EXPECTED, rule.backfill),
+    columns: Any = _Columns(workload, jobs[k.PREDICTED])
+    for score, term, formula, order in (
+        (k.SCORE, k.TERM, k.FORMULA, rule.order),
+        (k.SCORE_2, k.TERM_2, k.FORMULA_2, rule.backfill),
     ):
-        if order is not None:
-            columns = _Columns(workload, jobs[k.PREDICTED])
-            jobs[score] = scores = order.scores(columns, 0.0)
-            w[flag] = w[k.PREDICTOR] == k.USER_AVERAGE and columns.uses_expected
-            if w[flag] and scores is not columns.expected_time:
+        if order is None:
+            continue
+        expected = getattr(order, "expected", False)
+        name = order.name.removesuffix("-expected")
+        if name in k.CHANGING or (expected and w[k.PREDICTOR] == k.USER_AVERAGE):
+            if name not in k.FORMULAS:
                 raise _Unfit(f"order {order.name} with averages of users")
+            w[formula], jobs[term] = k.FORMULAS[name], order.term(columns)
+            w[formula + 2] = expected
+        else:
+            jobs[score] = order.scores(columns, 0.0)
     kinds = {"simple": k.SIMPLE, "easy": k.EASY, "conservative": k.CONSERVATIVE}
     w[k.KIND] = kinds.get(rule.kind, k.STRICT_FCFS if rule.order.name == "fcfs" else k.STRICT)
     cycles = {"instant": k.INSTANT, "arrival": k.ARRIVAL, "event": k.EVENT}
     w[k.CYCLE] = cycles.get(str(cluster.cycle), k.PERIODIC)
     w[k.CORES_IN_ALL] = w[k.FREE] = cluster.num_cores
     w[k.HAS_SECOND], w[k.HEARS] = rule.backfill is not None, 1
+    w[k.IS_FIXED] = w[k.FORMULA] < k.WFP3
     f[k.PERIOD] = 0.0 if isinstance(cluster.cycle, str) else cluster.cycle
     f[k.UNTIL] = until
     heap, profile = 4 * count + 80, 2 * count + 64

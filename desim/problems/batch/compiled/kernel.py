@@ -47,13 +47,14 @@ INSTANT, ARRIVAL, EVENT, PERIODIC = constants(4)  # cycles
 REQUESTED, USER_AVERAGE, ORACLE = constants(3)  # predictors
 
 # whole numbers
-KIND, CYCLE, PREDICTOR, LAST, CORES_IN_ALL, HAS_SECOND, IS_FIXED, FIRST_EXPECTED, SECOND_EXPECTED = constants(9)
+KIND, CYCLE, PREDICTOR, LAST, CORES_IN_ALL, HAS_SECOND, IS_FIXED = constants(7)
+FORMULA, FORMULA_2, BY_EXPECTED, BY_EXPECTED_2 = constants(36, 40)
 FREE, AWAITED, HEARS, CYCLING, PENDING, PLANNED, SEQUENCE, NUM_RUNNING, NUM_STARTED, NUM_ENDED = constants(9, 19)
 HEAD, TAIL, NUM_INBOX, NUM_TAKEN, NUM_RECORDED, NUM_CHOSEN, NEWEST = constants(19, 26)
 PROFILED, POINTS, NUM_RESERVED, CHANGED, SETTLED, NUM_SLOTS, IS_FULL, HAS_BEGUN, ARRIVED, ARRIVAL_NUMBER = constants(
     26, 36
 )
-NUM_WHOLE = 36
+NUM_WHOLE = 40
 # times
 NOW, PERIOD, PLANNED_TIME, UNTIL, FREED_UNTIL, FREED_NEXT, ARRIVAL = constants(7)
 NUM_TIMES = 7
@@ -61,8 +62,8 @@ NUM_TIMES = 7
 SUBMISSION, REQUESTED_TIME, RUN_TIME, DURATION, PREDICTED, SCORE, SCORE_2, START, EXPECTED_END, RUNNING_ENDS = (
     np.arange(10)
 )
-RESERVED_START, RESERVED_END, SLOT_END, RAN, RAN_BEFORE, HEAD_ENDS = constants(10, 16)
-NUM_FIELDS = 16
+RESERVED_START, RESERVED_END, SLOT_END, RAN, RAN_BEFORE, HEAD_ENDS, TERM, TERM_2 = constants(10, 18)
+NUM_FIELDS = 18
 # whole numbers per job, and lists of jobs
 CORES, USER, CORRECTIONS, STATUS, QUEUE, QUEUE_2, INBOX, RUNNING, STARTED, ENDED_BEFORE, RECORDED, CHOSEN = constants(
     12
@@ -75,6 +76,11 @@ ARRIVALS, CYCLES = constants(4, 6)  # events that come singly
 
 COMPLETED, KILLED, RUNNING_STILL, QUEUED, REJECTED = constants(1, 6)  # statuses; 0 for a job that has not ended
 NEVER = np.inf
+
+SJF, F2, F3, F4, WFP3, UNICEP = constants(1, 7)  # formulas of scores; 0 for scores that are given
+CHANGING = ("wfp3", "unicep")
+FORMULAS = {"sjf": SJF, "f2": F2, "f3": F3, "f4": F4, "wfp3": WFP3, "unicep": UNICEP}
+"""Formulas by the names of priorities; those of CHANGING depend on the time."""
 
 
 # -- events ---------------------------------------------------------------------------------------
@@ -174,6 +180,47 @@ def open_cycle(w: Integers, f: Floats) -> None:
 
 
 @compiled
+def set_score(w: Integers, f: Floats, jobs: Floats, rows: Integers, second: int, row: int) -> None:
+    """Compute the score of a job, as the priorities do that ``FORMULAS`` names."""
+    formula, cores, term = w[FORMULA + second], rows[CORES, row], jobs[TERM + second, row]
+    length = jobs[PREDICTED, row] if w[BY_EXPECTED + second] else jobs[REQUESTED_TIME, row]
+    if formula == SJF:
+        score = length
+    elif formula == F2:
+        score = np.sqrt(length) * cores + term
+    elif formula == F3:
+        score = length * cores + term
+    elif formula == F4:
+        score = length * np.sqrt(np.float64(cores)) + term
+    else:
+        waiting, length = f[NOW] - jobs[SUBMISSION, row], max(length, 1.0)
+        if formula == WFP3:
+            ratio = waiting / length
+            score = -(ratio * ratio * ratio) * cores
+        else:
+            score = -waiting / (term * length)
+    jobs[SCORE + second, row] = score
+
+
+@compiled
+def sort_queue(w: Integers, f: Floats, jobs: Floats, rows: Integers, second: int) -> None:
+    """Sort a queue whose scores change over time; between two decisions, few jobs overtake others."""
+    queue, score = QUEUE + second, SCORE + second
+    for place in range(w[HEAD], w[TAIL]):
+        row = rows[queue, place]
+        set_score(w, f, jobs, rows, second, row)
+        mine, to = jobs[score, row], place
+        while to > w[HEAD]:
+            other = rows[queue, to - 1]
+            theirs = jobs[score, other]
+            if theirs < mine or (theirs == mine and other < row):
+                break
+            rows[queue, to] = other
+            to -= 1
+        rows[queue, to] = row
+
+
+@compiled
 def insert(w: Integers, jobs: Floats, rows: Integers, queue: int, score: int, row: int) -> None:
     """Insert a job into a queue by score; equal jobs by arrival."""
     low, high = w[HEAD], w[TAIL]
@@ -193,9 +240,10 @@ def insert(w: Integers, jobs: Floats, rows: Integers, queue: int, score: int, ro
 @compiled
 def enqueue(w: Integers, f: Floats, jobs: Floats, rows: Integers, row: int) -> None:
     """Put a job into the queue, and open a cycle unless the agent awaits more cores than are free."""
-    insert(w, jobs, rows, QUEUE, SCORE, row)
-    if w[HAS_SECOND]:
-        insert(w, jobs, rows, QUEUE_2, SCORE_2, row)
+    for second in range(1 + w[HAS_SECOND]):
+        if w[FORMULA + second]:
+            set_score(w, f, jobs, rows, second, row)
+        insert(w, jobs, rows, QUEUE + second, SCORE + second, row)
     w[TAIL] += 1
     w[NEWEST] = row
     cores = rows[CORES, row]
@@ -222,10 +270,6 @@ def take(w: Integers, f: Floats, jobs: Floats, rows: Integers, row: int) -> None
                 ran = (jobs[RAN_BEFORE, user] + ran) / 2.0
             time = min(max(ran, 1.0), time)
         jobs[PREDICTED, row] = time
-        if w[FIRST_EXPECTED]:
-            jobs[SCORE, row] = time
-        if w[SECOND_EXPECTED]:
-            jobs[SCORE_2, row] = time
     if w[CYCLING] and (w[CYCLE] == ARRIVAL or w[CYCLE] == EVENT):
         rows[INBOX, w[NUM_INBOX]] = row
         w[NUM_INBOX] += 1
@@ -973,6 +1017,9 @@ def decide(
 ) -> None:
     """Ask the agent, and carry out its answer, which ends the cycle; enqueue jobs that have arrived meanwhile."""
     following = NEVER
+    for second in range(1 + w[HAS_SECOND]):
+        if w[FORMULA + second] >= WFP3:
+            sort_queue(w, f, jobs, rows, second)
     if w[KIND] <= STRICT:
         act_strictly(w, rows)
     elif w[KIND] == SIMPLE:
