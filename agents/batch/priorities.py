@@ -13,7 +13,7 @@ The orders named ``...-expected`` take as r the time that the cluster's predicto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from desim.checks import check_float, did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, CompiledRule, Queue
+from desim.problems.batch.observation import MANY
 from desim.reprs import NamedRepr
 
 __all__ = [
@@ -84,6 +85,31 @@ class Priority(NamedRepr):
             return positions
         return positions[self.scores(queue, time)[positions].argsort(kind="stable")]
 
+    def first_few(self, observation: BatchObservation) -> NDArray[np.int64]:
+        """Return the positions of the first jobs, at least one more than could start now, or of all."""
+        queue = observation.queue
+        if (jobs := self._kept(queue)) is None or observation.nodes is not None:
+            return self.order(queue, observation.time)
+        return queue.row.searchsorted([row for _, row in jobs[: observation.free_cores + 1]])
+
+    def parts_among(self, queue: Queue, time: float, positions: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Yield some positions, given in ascending order, from first to last in parts, for who needs the first ones."""
+        jobs = self._kept(queue) if len(positions) > MANY else None
+        if jobs is None or len(positions) < len(queue) // 8:
+            yield self.order_among(queue, time, positions)
+            return
+        chosen = np.zeros(len(queue), np.bool_)
+        chosen[positions] = True
+        for begin in range(0, len(jobs), 64):
+            part = queue.row.searchsorted([row for _, row in jobs[begin : begin + 64]])
+            yield part[chosen[part]]
+
+    def _kept(self, queue: Queue) -> list[tuple[float, int]] | None:
+        """Return the sorted jobs of a long queue, if the scores depend on each job alone and not on the time."""
+        if len(queue) < MANY or type(self) not in BY_JOB:
+            return None
+        return queue.sorted_by(partial(self.scores, time=0.0), (type(self), getattr(self, "expected", False)))
+
     def compiled_rule(self) -> CompiledRule | str:
         """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
         return compiled_rule(self, type(self), "strict", self)
@@ -97,7 +123,7 @@ class Priority(NamedRepr):
         first = self.first(queue, time)
         if not plan.fits(first):  # with fixed scores, no job that is already queued can overtake this one
             return plan.wait(first if type(self).scores in FIXED_SCORES else None)
-        plan.start_in_order(self.order(queue, time))
+        plan.start_in_order(self.first_few(observation))
         return plan.answer
 
 
@@ -386,7 +412,10 @@ class Multifactor(Priority):
         }
 
 
-FIXED_SCORES = {each.scores for each in (Priority, LCFS, SJF, SmallestFirst, F1, F2, F3, F4)}
+BY_JOB = (SJF, SmallestFirst, F1, F2, F3, F4)
+"""Priorities whose scores depend on each job alone."""
+
+FIXED_SCORES = {each.scores for each in (Priority, LCFS, *BY_JOB)}
 """Scores that do not change over time."""
 
 PRIORITIES: dict[str, type[Priority]] = {

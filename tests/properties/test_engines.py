@@ -18,7 +18,9 @@ from desim.agents.batch import EASYBackfilling, create
 from desim.agents.batch.priorities import PRIORITIES
 from desim.problems.batch import BatchCluster, Job, Size, Workload, cluster
 from desim.problems.deferrable import DeferrableCluster
+from desim.processes import random_outages
 from desim.validation import validate
+from desim.workloads import lublin
 
 pytest.importorskip("numba", reason="needs the extra search")
 
@@ -101,6 +103,26 @@ def test_engines_agree(seed: int) -> None:
 def test_engines_agree_on_thousands_of_runs() -> None:
     """The same holds for thousands of runs."""
     for seed in range(4_000):
+        check(drawn(Random(seed)))
+
+
+def test_orders_that_are_kept_equal_those_that_are_sorted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In long queues, whose limit is lowered here, orders follow arrivals, starts, and jobs that failures requeue."""
+    agents = ("sjf", "f1", "easy-sjf", "easy-fcfs+f3", "easy-f4+smallest-first", "backfilling-f2", "easy-sjf-expected")
+    jobs = lublin.generate(150, 16, seed=4, load=1.5, num_users=5, overestimate=3.0)
+
+    def runs() -> list[Result]:
+        """Return runs with failures."""
+        options: dict[str, Any] = {"processes": [random_outages(3e5, 3e4)], "predictor": "user-average"}
+        return [simulate(BatchCluster(jobs, 16, **options), create(agent)) for agent in agents]
+
+    known = runs()
+    for module in ("desim.agents.batch.priorities", "desim.problems.batch.observation"):
+        monkeypatch.setattr(f"{module}.MANY", 4)
+    for found, result in zip(runs(), known, strict=True):
+        assert result.height("interruptions") > 3
+        assert found.jobs.equals(result.jobs), result.info["agent"]
+    for seed in range(20):
         check(drawn(Random(seed)))
 
 

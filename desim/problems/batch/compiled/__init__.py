@@ -194,22 +194,9 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
         w[k.LAST] = predictor.last
         users, codes = np.unique(workload["user_id"], return_inverse=True)
         rows[k.USER] = np.where(users[codes] < 0, -1, codes)
-    columns: Any = _Columns(workload, jobs[k.PREDICTED])
-    for score, term, formula, order in (
-        (k.SCORE, k.TERM, k.FORMULA, rule.order),
-        (k.SCORE_2, k.TERM_2, k.FORMULA_2, rule.backfill),
-    ):
-        if order is None:
-            continue
-        expected = getattr(order, "expected", False)
-        name = order.name.removesuffix("-expected")
-        if name in k.CHANGING or (expected and w[k.PREDICTOR] == k.USER_AVERAGE):
-            if name not in k.FORMULAS:
-                raise _Unfit(f"order {order.name} with averages of users")
-            w[formula], jobs[term] = k.FORMULAS[name], order.term(columns)
-            w[formula + 2] = expected
-        else:
-            jobs[score] = order.scores(columns, 0.0)
+    columns = _Columns(workload, jobs[k.PREDICTED])
+    for second, order in enumerate(filter(None, (rule.order, rule.backfill))):
+        _set_order(order, columns, second, w, jobs)
     kinds = {"simple": k.SIMPLE, "easy": k.EASY, "conservative": k.CONSERVATIVE}
     w[k.KIND] = kinds.get(rule.kind, k.STRICT_FCFS if rule.order.name == "fcfs" else k.STRICT)
     cycles = {"instant": k.INSTANT, "arrival": k.ARRIVAL, "event": k.EVENT}
@@ -230,6 +217,20 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
     end: float = until if is_cut else float(f[k.NOW])
     outcome = r.Outcome(workload, cluster.num_cores, end if count else 0, w, jobs, rows)
     return _recorded(cluster, outcome, cluster.describe() | {"seed": seed, "agent": agent.name}, until, out)
+
+
+def _set_order(order: Any, columns: Any, second: int, w: NDArray[np.int64], jobs: NDArray[np.float64]) -> None:
+    """Set the scores of a priority order, or the formula by which the kernel computes them."""
+    from desim.problems.batch.compiled import kernel as k
+
+    expected, name = getattr(order, "expected", False), order.name.removesuffix("-expected")
+    if name not in k.CHANGING and not (expected and w[k.PREDICTOR] == k.USER_AVERAGE):
+        jobs[k.SCORE + second] = order.scores(columns, 0.0)
+    elif name in k.FORMULAS:
+        w[k.FORMULA + second], w[k.BY_EXPECTED + second] = k.FORMULAS[name], expected
+        jobs[k.TERM + second] = order.term(columns)
+    else:
+        raise _Unfit(f"order {order.name} with averages of users")
 
 
 def _recorded(
