@@ -534,9 +534,7 @@ class BatchState:
         del self.running[row]
         if self.running_table is not None:
             self.running_table._remove(row, execution.expected_end)
-        resources = self.resources
-        resources.free |= execution.cores & ~resources.closed if resources.closed else execution.cores
-        resources.num_free = resources.free.bit_count()
+        self.resources.put_back(execution.allocation)
         if self.usages:
             self.count_usage(execution.job, -execution.job.requested_cores)
 
