@@ -435,6 +435,8 @@ class BatchState:
     ----------
     queued : dict of int to Job
         Queued jobs by row, in order of arrival.
+    removed : int
+        Number of jobs that have left the dictionary of queued jobs since it was last made anew.
     running : dict of int to Execution
         Running jobs by row.
     reservations : tuple of AdvanceReservation
@@ -464,6 +466,7 @@ class BatchState:
     resources: CoreResources
     can_wait: Callable[[], bool]
     queued: dict[int, Job] = field(default_factory=FlatDict)
+    removed: int = 0
     running: dict[int, Execution] = field(default_factory=dict)
     queue_table: Queue | None = None  # tables are maintained only after their first use
     running_table: Running | None = None
@@ -515,6 +518,13 @@ class BatchState:
         """Move a job from the queue to the running ones; its cores are taken already."""
         job, row = execution.job, execution.row
         del self.queued[row]
+        self.removed += 1
+        if self.removed >= 256 and self.removed**2 >= 64 * len(
+            self.queued
+        ):  # the first one gets slow to find
+            self.removed, jobs = 0, dict(self.queued)
+            self.queued.clear()
+            self.queued.update(jobs)
         if self.queue_table is not None:
             self.queue_table._remove(row)
         self.running[row] = execution
