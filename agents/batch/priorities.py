@@ -71,6 +71,10 @@ class Priority(NamedRepr):
         """
         return np.arange(len(queue), dtype=np.float64)
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return the part of the scores that depends on neither r nor the time, shape (L,)."""
+        return np.zeros(len(queue))
+
     def first(self, queue: Queue, time: float) -> int:
         """Return the position of the first job in a nonempty queue."""
         return int(self.scores(queue, time).argmin())
@@ -180,10 +184,6 @@ class ByLength(Priority):
     def lengths(self, queue: Queue) -> NDArray[np.float64]:
         """Return r, shape (L,)."""
         return queue.expected_time if self.expected else queue.requested_time
-
-    def term(self, queue: Queue) -> NDArray[np.float64]:
-        """Return the part of the scores that depends on neither r nor the time, shape (L,)."""
-        return np.zeros(len(queue))
 
 
 class SJF(ByLength):
@@ -403,8 +403,12 @@ class Multifactor(Priority):
         used : mapping of int to float
             Core-seconds by user id, for all users with past usage.
         """
-        everybody = {*users, *used}
-        total, shares = sum(used.values()), sum(self.shares.get(user, 1.0) for user in everybody)
+        everybody = sorted({*users, *used})
+        total = shares = 0.0
+        for amount in used.values():  # added one by one, unlike sum(), whose digits depend on the version of Python
+            total += amount
+        for user in everybody:
+            shares += self.shares.get(user, 1.0)
         if not total:
             return dict.fromkeys(everybody, 1.0)
         return {
@@ -447,8 +451,8 @@ def compiled_rule(
     for one in (order, backfill or order):
         if type(one) not in PRIORITIES.values():
             return f"its order {one.name} is not one of desim's"
-        if isinstance(one, Multifactor):
-            return f"the scores of {one.name} depend on what users have used"
+        if isinstance(one, Multifactor) and one.partition and one.partitions:
+            return f"the scores of {one.name} depend on partitions"
     return CompiledRule(kind, order, None if backfill is order else backfill)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Result, compare, files, simulate
 from desim.agents.batch import EASYBackfilling, create
-from desim.agents.batch.priorities import PRIORITIES
+from desim.agents.batch.priorities import PRIORITIES, Multifactor
 from desim.problems.batch import BatchCluster, Job, Size, Workload, cluster
 from desim.problems.deferrable import DeferrableCluster
 from desim.processes import random_outages
@@ -24,7 +24,7 @@ from desim.workloads import lublin
 
 pytest.importorskip("numba", reason="needs the extra search")
 
-ORDERS = [name for name in PRIORITIES if name != "multifactor"]
+ORDERS = list(PRIORITIES)
 BY_LENGTH = ("sjf", "f1", "f2", "f3", "f4", "wfp3", "unicep")
 JOBS = [Job(1, 0.0, 3, 10.0, 10.0), Job(2, 0.0, 2, 5.0, 5.0), Job(3, 1.0, 1, 6.0, 8.0), Job(4, 2.0, 4, 5.0, 1.0)]
 
@@ -144,7 +144,11 @@ class Mine(EASYBackfilling):
 @pytest.mark.parametrize(
     ("options", "agent", "named"),
     [
-        ({}, "multifactor", "agent multifactor (the scores of multifactor depend on what users have used)"),
+        (
+            {},
+            EASYBackfilling(Multifactor(partitions={"a": 1.0})),
+            "agent easy-multifactor (the scores of multifactor depend on partitions)",
+        ),
         ({}, "easy-specific-fcfs", "agent easy-specific-fcfs (it reserves particular cores)"),
         ({}, Mine(), "agent easy-fcfs (its class is not one of desim's)"),
         ({}, "window-shortest-9-1", "agent window-shortest-9-1 (it has no compiled rule)"),
@@ -180,7 +184,7 @@ def test_auto_compiles_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "LEAST_JOBS", 4)
     assert simulate(problem, "easy").info["engine"] == "compiled"
     assert "engine" not in simulate(problem, "easy", engine="simpy").info
-    assert "engine" not in simulate(problem, "multifactor").info
+    assert "engine" not in simulate(problem, "window-shortest-9-1").info
     assert simulate(problem, "easy").jobs.equals(simulate(problem, "easy", engine="simpy").jobs)
 
 

@@ -210,15 +210,17 @@ def batch_metrics(
     InvalidConfiguration
         If an option is out of range or a column is missing.
     """
-    options = {"warm_up": warm_up, "cool_down": cool_down, "window": window, "unfinished": unfinished}
     return _measured(
         jobs=jobs,
         num_cores=num_cores,
         end_time=end_time,
         outages=outages,
         interruptions=interruptions,
+        warm_up=warm_up,
+        cool_down=cool_down,
+        window=window,
+        unfinished=unfinished,
         bounded_slowdown_threshold=bounded_slowdown_threshold,
-        **options,
     )[0]
 
 

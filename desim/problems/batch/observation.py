@@ -519,9 +519,7 @@ class BatchState:
         job, row = execution.job, execution.row
         del self.queued[row]
         self.removed += 1
-        if self.removed >= 256 and self.removed**2 >= 64 * len(
-            self.queued
-        ):  # the first one gets slow to find
+        if self.removed >= 256 and self.removed**2 >= 64 * len(self.queued):  # the first one gets slow to find
             self.removed, jobs = 0, dict(self.queued)
             self.queued.clear()
             self.queued.update(jobs)

@@ -113,7 +113,8 @@ def _overview(run: Result) -> View:
         waiting = jobs.filter(pl.col("status") != "rejected").select(
             "submission_time", pl.col("starting_time").fill_null(end)
         )
-        queued += coverage(*waiting.to_numpy().T, edges)[0]
+        since, until = waiting.to_numpy().T
+        queued += coverage(since, until, edges)[0]
         waits.append(jobs.select("waiting_time"))
     for cut in run.portions("interruptions", [*names, "outcome"], in_order=False):
         used += _coverage(

@@ -197,6 +197,10 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
     columns = _Columns(workload, jobs[k.PREDICTED])
     for second, order in enumerate(filter(None, (rule.order, rule.backfill))):
         _set_order(order, columns, second, w, jobs)
+    if multifactor := [
+        order for order in (rule.order, rule.backfill) if order is not None and order.name == "multifactor"
+    ]:
+        _set_multifactor(multifactor, workload["user_id"], (w, f, jobs, rows))
     kinds = {"simple": k.SIMPLE, "easy": k.EASY, "conservative": k.CONSERVATIVE}
     w[k.KIND] = kinds.get(rule.kind, k.STRICT_FCFS if rule.order.name == "fcfs" else k.STRICT)
     cycles = {"instant": k.INSTANT, "arrival": k.ARRIVAL, "event": k.EVENT}
@@ -231,6 +235,25 @@ def _set_order(order: Any, columns: Any, second: int, w: NDArray[np.int64], jobs
         jobs[k.TERM + second] = order.term(columns)
     else:
         raise _Unfit(f"order {order.name} with averages of users")
+
+
+def _set_multifactor(orders: list[Any], user_ids: NDArray[np.int64], state: tuple[Any, ...]) -> None:
+    """Set weights and shares of multifactor priorities, which must be the same."""
+    from desim.problems.batch.compiled import kernel as k
+
+    (w, f, jobs, rows), names = state, ("age", "size", "fair_share", "max_age", "half_life", "narrow_first", "shares")
+    first, *others = ([getattr(order, name) for name in names] for order in orders)
+    if any(other != first for other in others):
+        raise _Unfit("two multifactor orders")
+    f[k.AGE], f[k.SIZE], f[k.FAIR_SHARE], f[k.MAX_AGE], f[k.HALF_LIFE], w[k.IS_NARROW_FIRST], shares = first
+    f[k.HALF], f[k.TWO], f[k.LOG_TWO] = 0.5, 2.0, math.log(2.0)
+    users, rows[k.OWNER] = np.unique(user_ids, return_inverse=True)
+    w[k.NUM_OWNERS] = len(users)
+    jobs[k.SHARE, : len(users)] = [shares.get(user, 1.0) for user in users.tolist()]
+    for field in (k.HELD, k.HAS_USED, k.HAS_QUEUED):
+        rows[field, : len(users)] = 0
+    for field in (k.USED, k.USED_SINCE):
+        jobs[field, : len(users)] = 0.0
 
 
 def _recorded(
