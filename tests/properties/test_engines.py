@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration, Result, compare, files, simulate
 from desim.agents.batch import EASYBackfilling, create
 from desim.agents.batch.priorities import PRIORITIES, Multifactor
-from desim.problems.batch import BatchCluster, Job, Size, Workload, cluster
+from desim.problems.batch import BatchCluster, Job, Size, Workload, cluster, compiled
 from desim.problems.deferrable import DeferrableCluster
 from desim.processes import random_outages
 from desim.validation import validate
@@ -182,10 +183,26 @@ def test_auto_compiles_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = BatchCluster(JOBS, 4)
     assert "engine" not in simulate(problem, "easy").info
     monkeypatch.setattr(cluster, "LEAST_JOBS", 4)
+    monkeypatch.setattr(compiled, "is_cached", lambda: False)
+    assert "engine" not in simulate(problem, "easy").info  # compiling takes longer than the run
+    monkeypatch.setattr(compiled, "is_cached", lambda: True)
     assert simulate(problem, "easy").info["engine"] == "compiled"
     assert "engine" not in simulate(problem, "easy", engine="simpy").info
     assert "engine" not in simulate(problem, "window-shortest-9-1").info
     assert simulate(problem, "easy").jobs.equals(simulate(problem, "easy", engine="simpy").jobs)
+
+
+def test_a_cache_is_found_and_not_an_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies beside the source, and is at least as new."""
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "__init__.py"))
+    source, index = tmp_path / "kernel.py", tmp_path / "__pycache__" / "kernel.run-1.py311.nbi"
+    source.touch()
+    assert not compiled.is_cached()
+    index.parent.mkdir()
+    index.touch()
+    assert compiled.is_cached()
+    os.utime(index, (1.0, 1.0))
+    assert not compiled.is_cached()
 
 
 def test_comparisons_reuse_runs_of_either_engine(tmp_path: Path) -> None:

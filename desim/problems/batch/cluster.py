@@ -60,9 +60,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LEAST_JOBS", "BatchCluster"]
 
-LEAST_JOBS = 100_000
-"""Number of jobs from which ``engine="auto"`` compiles: SimPy's kernel may simulate fewer jobs in less time than the
-compiler needs when it first compiles the engine on a machine."""
+LEAST_JOBS, LEAST_JOBS_AT_FIRST = 50_000, 1_000_000
+"""Numbers of jobs from which ``engine="auto"`` compiles: if the engine is compiled already, and otherwise. SimPy's
+kernel may simulate fewer jobs in less time than loading the engine takes, or compiling it."""
 
 
 class BatchCluster(FailingCluster, Problem):
@@ -260,9 +260,10 @@ class BatchCluster(FailingCluster, Problem):
         """Return whether the compiled engine is to simulate a run, by its number of jobs and what there is."""
         if needed or not isinstance(self.jobs, Sequence) or len(self.jobs) < LEAST_JOBS:
             return needed
-        from desim.problems.batch.compiled import is_installed, obstacle
+        from desim.problems.batch.compiled import is_cached, is_installed, obstacle
 
-        return is_installed() and not obstacle(self, agent)
+        pays = len(self.jobs) >= LEAST_JOBS_AT_FIRST or is_cached()
+        return pays and is_installed() and not obstacle(self, agent)
 
     def features(self) -> dict[str, str]:
         """Return the features that not every agent takes into account, by name, with what other agents do."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -153,6 +154,13 @@ def simulate(
 def is_installed() -> bool:
     """Return whether numba, the compiler, is installed."""
     return find_spec("numba") is not None
+
+
+def is_cached() -> bool:
+    """Return whether numba has compiled the kernel as it is now, and stored it beside the source."""
+    source = Path(__file__).with_name("kernel.py")
+    written = source.stat().st_mtime
+    return any(index.stat().st_mtime >= written for index in source.parent.glob("__pycache__/kernel.run-*.nbi"))
 
 
 class _Columns:
