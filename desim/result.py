@@ -128,8 +128,9 @@ class Result:
         if end is None:
             found = [(name, column) for name in self._tables for column in TIMES if column in self.table(name).columns]
             end = max([0.0, *(self.table(name).select(pl.col(column).max()).item() or 0.0 for name, column in found)])
-        jobs = self.jobs if "jobs" in self._tables else pl.DataFrame({"submission_time": []})
-        first = jobs.select(pl.col("submission_time").min()).item() or 0.0
+        columns = ["submission_time"]
+        submitted = self.portions("jobs", columns, in_order=False) if "jobs" in self._tables else ()
+        first = min((float(part.to_numpy().min()) for part in submitted if len(part)), default=0.0)
         return 0.0 if first <= 0.05 * (end - first) else first, float(end)
 
     @property

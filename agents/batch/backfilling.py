@@ -52,7 +52,10 @@ class SimpleBackfilling(NamedRepr):
         fitting = plan.fitting()
         if not len(fitting):
             return plan.wait()
-        plan.start_each(self.priority.order_among(observation.queue, observation.time, fitting))
+        for positions in self.priority.parts_among(observation.queue, observation.time, fitting):
+            plan.start_each(positions)
+            if plan.is_full():
+                break
         return plan.answer
 
 
@@ -112,7 +115,7 @@ class EASYBackfilling(NamedRepr):
             return plan.wait()
         blocked = priority.first(queue, time)
         if plan.fits(blocked):
-            following = plan.start_in_order(priority.order(queue, time))
+            following = plan.start_in_order(priority.first_few(observation))
             if following is None or plan.is_full() or len(plan.answer) == len(fitting):
                 return plan.answer
             blocked = following
@@ -120,7 +123,10 @@ class EASYBackfilling(NamedRepr):
         backfill = self.backfill
         if backfill is not priority:
             backfill.look(observation)
-        plan.start_each(backfill.order_among(queue, time, plan.fitting(fitting)))
+        for positions in backfill.parts_among(queue, time, plan.fitting(fitting)):
+            plan.start_each(positions)
+            if plan.is_full():
+                break
         return plan.answer
 
 

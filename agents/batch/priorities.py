@@ -13,7 +13,7 @@ The orders named ``...-expected`` take as r the time that the cluster's predicto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from desim.checks import check_float, did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, CompiledRule, Queue
+from desim.problems.batch.observation import MANY
 from desim.reprs import NamedRepr
 
 __all__ = [
@@ -70,6 +71,10 @@ class Priority(NamedRepr):
         """
         return np.arange(len(queue), dtype=np.float64)
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return the part of the scores that depends on neither r nor the time, shape (L,)."""
+        return np.zeros(len(queue))
+
     def first(self, queue: Queue, time: float) -> int:
         """Return the position of the first job in a nonempty queue."""
         return int(self.scores(queue, time).argmin())
@@ -84,6 +89,31 @@ class Priority(NamedRepr):
             return positions
         return positions[self.scores(queue, time)[positions].argsort(kind="stable")]
 
+    def first_few(self, observation: BatchObservation) -> NDArray[np.int64]:
+        """Return the positions of the first jobs, at least one more than could start now, or of all."""
+        queue = observation.queue
+        if (jobs := self._kept(queue)) is None or observation.nodes is not None:
+            return self.order(queue, observation.time)
+        return queue.row.searchsorted([row for _, row in jobs[: observation.free_cores + 1]])
+
+    def parts_among(self, queue: Queue, time: float, positions: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Yield some positions, given in ascending order, from first to last in parts, for who needs the first ones."""
+        jobs = self._kept(queue) if len(positions) > MANY else None
+        if jobs is None or len(positions) < len(queue) // 8:
+            yield self.order_among(queue, time, positions)
+            return
+        chosen = np.zeros(len(queue), np.bool_)
+        chosen[positions] = True
+        for begin in range(0, len(jobs), 64):
+            part = queue.row.searchsorted([row for _, row in jobs[begin : begin + 64]])
+            yield part[chosen[part]]
+
+    def _kept(self, queue: Queue) -> list[tuple[float, int]] | None:
+        """Return the sorted jobs of a long queue, if the scores depend on each job alone and not on the time."""
+        if len(queue) < MANY or type(self) not in BY_JOB:
+            return None
+        return queue.sorted_by(partial(self.scores, time=0.0), (type(self), getattr(self, "expected", False)))
+
     def compiled_rule(self) -> CompiledRule | str:
         """Return what the compiled engine needs to know, or why it cannot simulate this agent."""
         return compiled_rule(self, type(self), "strict", self)
@@ -97,7 +127,7 @@ class Priority(NamedRepr):
         first = self.first(queue, time)
         if not plan.fits(first):  # with fixed scores, no job that is already queued can overtake this one
             return plan.wait(first if type(self).scores in FIXED_SCORES else None)
-        plan.start_in_order(self.order(queue, time))
+        plan.start_in_order(self.first_few(observation))
         return plan.answer
 
 
@@ -186,10 +216,14 @@ class F1(ByLength):
 
     name = "f1"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return 870 log10(s)."""
+        return 870.0 * _log10_submission(queue)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
         requested = np.log10(np.maximum(self.lengths(queue), 1.0))
-        return requested * queue.requested_cores + 870.0 * _log10_submission(queue)
+        return requested * queue.requested_cores + self.term(queue)
 
 
 class F2(ByLength):
@@ -197,9 +231,13 @@ class F2(ByLength):
 
     name = "f2"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return 25600 log10(s)."""
+        return 25_600.0 * _log10_submission(queue)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return np.sqrt(self.lengths(queue)) * queue.requested_cores + 25_600.0 * _log10_submission(queue)
+        return np.sqrt(self.lengths(queue)) * queue.requested_cores + self.term(queue)
 
 
 class F3(ByLength):
@@ -207,9 +245,13 @@ class F3(ByLength):
 
     name = "f3"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return 6.86e6 log10(s)."""
+        return 6.86e6 * _log10_submission(queue)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return self.lengths(queue) * queue.requested_cores + 6.86e6 * _log10_submission(queue)
+        return self.lengths(queue) * queue.requested_cores + self.term(queue)
 
 
 class F4(ByLength):
@@ -217,9 +259,13 @@ class F4(ByLength):
 
     name = "f4"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return 5.3e5 log10(s)."""
+        return 5.3e5 * _log10_submission(queue)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return self.lengths(queue) * np.sqrt(queue.requested_cores) + 5.3e5 * _log10_submission(queue)
+        return self.lengths(queue) * np.sqrt(queue.requested_cores) + self.term(queue)
 
 
 class WFP3(ByLength):
@@ -230,7 +276,7 @@ class WFP3(ByLength):
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
         ratio = (time - queue.submission_time) / np.maximum(self.lengths(queue), 1.0)
-        return np.asarray(-(ratio**3) * queue.requested_cores)
+        return np.asarray(-(ratio * ratio * ratio) * queue.requested_cores)
 
 
 class UNICEP(ByLength):
@@ -238,11 +284,14 @@ class UNICEP(ByLength):
 
     name = "unicep"
 
+    def term(self, queue: Queue) -> NDArray[np.float64]:
+        """Return log2(n), with log2(1) taken as 1."""
+        return np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
+
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
         waiting = time - queue.submission_time
-        width = np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
-        return np.asarray(-waiting / (width * np.maximum(self.lengths(queue), 1.0)))
+        return np.asarray(-waiting / (self.term(queue) * np.maximum(self.lengths(queue), 1.0)))
 
 
 class Multifactor(Priority):
@@ -354,8 +403,12 @@ class Multifactor(Priority):
         used : mapping of int to float
             Core-seconds by user id, for all users with past usage.
         """
-        everybody = {*users, *used}
-        total, shares = sum(used.values()), sum(self.shares.get(user, 1.0) for user in everybody)
+        everybody = sorted({*users, *used})
+        total = shares = 0.0
+        for amount in used.values():  # added one by one, unlike sum(), whose digits depend on the version of Python
+            total += amount
+        for user in everybody:
+            shares += self.shares.get(user, 1.0)
         if not total:
             return dict.fromkeys(everybody, 1.0)
         return {
@@ -363,7 +416,10 @@ class Multifactor(Priority):
         }
 
 
-FIXED_SCORES = {each.scores for each in (Priority, LCFS, SJF, SmallestFirst, F1, F2, F3, F4)}
+BY_JOB = (SJF, SmallestFirst, F1, F2, F3, F4)
+"""Priorities whose scores depend on each job alone."""
+
+FIXED_SCORES = {each.scores for each in (Priority, LCFS, *BY_JOB)}
 """Scores that do not change over time."""
 
 PRIORITIES: dict[str, type[Priority]] = {
@@ -395,8 +451,8 @@ def compiled_rule(
     for one in (order, backfill or order):
         if type(one) not in PRIORITIES.values():
             return f"its order {one.name} is not one of desim's"
-        if type(one).scores not in FIXED_SCORES:
-            return f"the scores of {one.name} change over time"
+        if isinstance(one, Multifactor) and one.partition and one.partitions:
+            return f"the scores of {one.name} depend on partitions"
     return CompiledRule(kind, order, None if backfill is order else backfill)
 
 

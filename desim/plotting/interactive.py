@@ -55,7 +55,7 @@ def view(
     The file is self-contained and needs no network: script, styles and data are inside. It has no date, so the same
     runs give the same file. All charts share one time axis, which moves and zooms as a whole. A job can be found by its
     id, and has the same colour in all charts. No job is omitted: where there are many, pixels show their mean colour;
-    where there are few, they are rectangles.
+    where there are few, they are rectangles. Views of very long runs are means over time, which the page says.
 
     Parameters
     ----------
@@ -97,7 +97,9 @@ def view(
     sections = [Section("Summary", [Paragraph(text) for text in notes], "summary")] if notes else []
     if charts.is_drawn:
         what = "Timeline" if len(found.runs) == 1 else "Timelines"
-        sections.append(Section(what, [Chart("timeline", "Schedule, and curves over the same time axis")], "timeline"))
+        told = [Paragraph(text) for text in dict.fromkeys(one.note for one in charts.views if one.note)]
+        chart = Chart("timeline", "Schedule, and curves over the same time axis")
+        sections.append(Section(what, [*told, chart], "timeline"))
     if charts.spreads:
         label = charts.spreads[0]
         sections.append(Section(f"Distribution of {label}", [Chart("spread", f"Distribution of {label}")], "spread"))
@@ -236,7 +238,10 @@ class _Charts:
                 places = texts.replace_strict(words, pl.int_range(len(words), eager=True), return_dtype=pl.Int64)
                 entry |= {"kind": "text", "words": words.to_list(), "values": self.pool.numbers(places.to_numpy())}
             columns.append(entry)
-        numbers = jobs["arrival_number"].to_numpy() if "arrival_number" in jobs.columns else np.arange(len(jobs))
+        if not one.cards:
+            numbers = np.arange(0)
+        else:
+            numbers = jobs["arrival_number"].to_numpy() if "arrival_number" in jobs.columns else np.arange(len(jobs))
         return {"numbers": self.pool.numbers(numbers), "columns": columns}
 
     def _chart(self, part: Lanes | Map, number: int) -> dict[str, Any]:

@@ -169,6 +169,8 @@ class View:
         Column whose distribution is shown; empty for none.
     colors : sequence of str
         Columns of the cards that rectangles can be coloured by.
+    note : str
+        What the reader must know about the charts, such as what they average; empty for nothing.
     """
 
     charts: Mapping[str, Lanes | Map]
@@ -177,6 +179,7 @@ class View:
     cards: Sequence[str] = ()
     spread: str = ""
     colors: Sequence[str] = field(default=())
+    note: str = ""
 
 
 def lanes_of(label: str, rows: int | Sequence[str], parts: Sequence[Mapping[str, Any]], **more: Any) -> Lanes:

@@ -22,11 +22,14 @@ from desim.agents.deferrable import create as deferrable_agent
 from desim.agents.multiserver import Fairness
 from desim.exceptions import InvalidConfiguration
 from desim.plotting import view
+from desim.plotting.curves import bin_averages
+from desim.plotting.maps import coverage
 from desim.plotting.packing import Pool, unpacked
 from desim.plotting.views import LOOKS, Curve, Lanes, Map, free_rows, lanes_of, plain_view
-from desim.problems.batch import BatchCluster, Node, Request
+from desim.problems.batch import BatchCluster, Node, QualityOfService, Request
 from desim.problems.batch import Job as BatchJob
 from desim.problems.batch.cores import parse_core_sets
+from desim.problems.batch.figures import steps_of
 from desim.problems.batch.view import view as batch_view
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.problems.dag.view import view as dag_view
@@ -34,7 +37,7 @@ from desim.problems.deferrable import DeferrableCluster
 from desim.problems.deferrable.view import view as deferrable_view
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
 from desim.problems.multiserver.view import view as multiserver_view
-from desim.processes import Outage, planned_outages
+from desim.processes import Outage, planned_outages, random_outages
 from desim.workloads import lublin
 from desim.workloads.deferrable.generator import Settings, generate
 
@@ -288,3 +291,54 @@ def test_a_long_run_opens_on_its_busiest_day(tmp_path: Path) -> None:
     assert data_of(page)["opening"] == [345_600.0, 432_000.0]
     page = view({"one": Result({"jobs": jobs[:200].lazy()}, info)}, tmp_path / "short.html")
     assert data_of(page)["opening"] is None
+
+
+@pytest.mark.parametrize("suspends", [False, True])
+def test_very_long_runs_are_shown_as_means(suspends: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Map and curves equal the means of what happened core by core, with interrupted, suspended and lost jobs."""
+    levels = [
+        QualityOfService("high", 1.0, ("low",)),
+        QualityOfService("low", mode="suspend" if suspends else "requeue"),
+    ]
+    jobs = [
+        job._replace(qos="high" if row % 5 == 0 else "low")
+        for row, job in enumerate(lublin.generate(150, 40, seed=3, load=1.1))
+    ]
+    failures = [] if suspends else [random_outages(4e5, 2e4)]
+    cluster = BatchCluster(jobs, 40, qos=levels, processes=failures, on_outage="requeue" if suspends else "lose")
+    run = simulate(cluster, create("preemptive-easy"), out=tmp_path / "run")
+    assert run.height("interruptions") >= 5
+    monkeypatch.setattr("desim.problems.batch.view.MOST_JOBS", 100)
+    monkeypatch.setattr("desim.problems.batch.view.BANDS", 9)
+    found = batch_view(run)
+    part = found.charts["cores"]
+    assert isinstance(part, Map)
+    assert part.rows[0] == "0-3"
+    assert part.rows[-1] == "36-39"
+    means = bin_averages(steps_of(run), part.edges)
+    share = 100.0 * means["busy"].to_numpy() / means["up"].to_numpy()
+    assert np.allclose(found.curves["queue"].value[-1], means["queued"][-1])
+    queued = np.interp(part.edges[:-1], found.curves["queue"].time, np.arange(len(found.curves["queue"].time)))
+    assert np.allclose(found.curves["queue"].value[np.floor(queued).astype(int)], means["queued"], atol=1e-6)
+    if not suspends:
+        used = np.interp(
+            part.edges[:-1], found.curves["utilization"].time, np.arange(len(found.curves["utilization"].time))
+        )
+        assert np.allclose(found.curves["utilization"].value[np.floor(used).astype(int)], share, atol=1e-6)
+    page = view({"run": run}, tmp_path / "page.html")
+    assert "150 jobs, more than the 100 that a page shows one by one" in page.read_text()
+    assert data_of(page)["charts"][0]["kind"] == "map"
+
+
+def test_coverage_of_a_map_by_rectangles() -> None:
+    """Shares equal those that cells of unit size give, and outside the map nothing counts."""
+    rng = np.random.default_rng(5)
+    begin, end = np.sort(rng.integers(-3, 23, (2, 50)), axis=0).astype(float)
+    first, last = np.sort(rng.integers(0, 13, (2, 50)), axis=0)
+    units = np.zeros((12, 20))
+    for a, b, c, d in zip(begin.clip(0), end.clip(0), first, last, strict=True):
+        units[c:d, int(a) : int(b)] += 1.0
+    edges, row_edges = np.array([0.0, 4.0, 5.0, 20.0]), np.array([0.0, 1.0, 6.0, 12.0])
+    sums = np.add.reduceat(np.add.reduceat(units, [0, 4, 5], axis=1), [0, 1, 6], axis=0)
+    shares = coverage(begin, end, edges, first=first, last=last, row_edges=row_edges)
+    assert np.allclose(shares, sums / np.outer(np.diff(row_edges), np.diff(edges)))

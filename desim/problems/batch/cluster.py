@@ -47,6 +47,7 @@ from desim.problems.batch.predictors import (
     name_of,
 )
 from desim.problems.batch.request import Request
+from desim.problems.batch.resources.core_ranges import LARGE, CoreRanges
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import StartOnNodes
 from desim.problems.batch.resources.nodes import NodeResources
@@ -65,9 +66,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LEAST_JOBS", "BatchCluster"]
 
-LEAST_JOBS = 100_000
-"""Number of jobs from which ``engine="auto"`` compiles: SimPy's kernel may simulate fewer jobs in less time than the
-compiler needs when it first compiles the engine on a machine."""
+LEAST_JOBS, LEAST_JOBS_AT_FIRST = 50_000, 1_000_000
+"""Numbers of jobs from which ``engine="auto"`` compiles: if the engine is compiled already, and otherwise. SimPy's
+kernel may simulate fewer jobs in less time than loading the engine takes, or compiling it."""
 
 
 class BatchCluster(FailingCluster, Problem):
@@ -216,7 +217,8 @@ class BatchCluster(FailingCluster, Problem):
         elif placement is not None:
             raise InvalidConfiguration("placement: needs nodes; a cluster given by num_cores has none")
         else:
-            self.resources = CoreResources(num_cores, reservations)
+            is_large = isinstance(num_cores, int) and num_cores > LARGE
+            self.resources = (CoreRanges if is_large else CoreResources)(num_cores, reservations)
         self.num_cores = self.resources.num_cores
         self.enforce_time_limit = enforce_time_limit
         self.over_time_limit = check_float("over_time_limit", over_time_limit, least=0)
@@ -264,9 +266,10 @@ class BatchCluster(FailingCluster, Problem):
         """Return whether the compiled engine is to simulate a run, by its number of jobs and what there is."""
         if needed or not isinstance(self.jobs, Sequence) or len(self.jobs) < LEAST_JOBS:
             return needed
-        from desim.problems.batch.compiled import is_installed, obstacle
+        from desim.problems.batch.compiled import is_cached, is_installed, obstacle
 
-        return is_installed() and not obstacle(self, agent)
+        pays = len(self.jobs) >= LEAST_JOBS_AT_FIRST or is_cached()
+        return pays and is_installed() and not obstacle(self, agent)
 
     def for_agent(self, agent: Any) -> Self:
         """Return the configuration for the run of an agent, which may bring the predictor of run times.
@@ -712,7 +715,7 @@ class BatchCluster(FailingCluster, Problem):
 
     # jobs start and end
 
-    def _start(self, job: Job, row: int, cores: int) -> None:
+    def _start(self, job: Job, row: int, cores: Any) -> None:
         """Start a job on cores that it has taken."""
         if self._known is not None:
             job = self._without_secrets(job, row)
@@ -777,7 +780,7 @@ class BatchCluster(FailingCluster, Problem):
         attempts, earlier, useful = 1, 0.0, duration
         if self._past and (past := self._past.pop(row, None)) is not None:
             attempts, earlier, useful = past.count + 1, past.length, past.useful() + duration
-        self._record_job((job, row, start, end, duration, execution.cores, status, attempts, earlier, useful))
+        self._record_job((job, row, start, end, duration, execution.allocation, status, attempts, earlier, useful))
         if self.listening:
             execution.outcome = status
             self.emit("completion", execution)
@@ -793,7 +796,7 @@ class BatchCluster(FailingCluster, Problem):
         for row, execution in self._state.running.items():
             self.resources.record(execution, None)
             past, times = self._past.get(row, NO_PAST), (execution.starting_time, None, None)
-            running = (execution.job, row, *times, execution.cores, "running", past.count + 1)
+            running = (execution.job, row, *times, execution.allocation, "running", past.count + 1)
             self._record_job((*running, past.length, None))
         outside = (item for part in self.parts for item in part.outside().items())
         for row, job in (*self._state.queued.items(), *self._inbox, *outside):
@@ -836,7 +839,7 @@ class BatchCluster(FailingCluster, Problem):
         if outcome == "lost":
             del self._past[row]
             self._elsewhere.pop(row, None)
-            lost = (job, row, start, now, now - start, execution.cores, "lost", past.count)
+            lost = (job, row, start, now, now - start, execution.allocation, "lost", past.count)
             self._record_job((*lost, earlier, None))
             self._leave(job, row, "lost")
         else:
@@ -860,7 +863,7 @@ class BatchCluster(FailingCluster, Problem):
         speed = submitted / there if submitted and there else 1.0  # seconds of work per second
         before, after = past.cut(execution, now, outcome, speed, self._keeps)
         self.simulation.records.tables["interruptions"].append(
-            (execution.job.job_id, row, start, now, execution.cores, outcome, speed, before, after)
+            (execution.job.job_id, row, start, now, execution.allocation, outcome, speed, before, after)
         )
         return past
 

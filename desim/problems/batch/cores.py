@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from desim.exceptions import InvalidConfiguration
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["core_set", "format_core_sets", "lowest_cores", "parse_core_sets", "to_core_ids"]
+__all__ = ["core_set", "cores_of_ranges", "format_core_sets", "lowest_cores", "parse_core_sets", "to_core_ids"]
 
 
 def core_set(core_ids: Iterable[int]) -> int:
@@ -45,6 +45,22 @@ def core_set(core_ids: Iterable[int]) -> int:
             raise InvalidConfiguration(f"core id: got {core!r}, expected an integer >= 0")
         result |= 1 << core
     return result
+
+
+def cores_of_ranges(ranges: Iterable[tuple[int, int]]) -> int:
+    """Return the core set of disjoint ranges of core ids, each given by its begin and its end, which is not included.
+
+    Parameters
+    ----------
+    ranges : iterable of (int, int)
+        Ranges.
+
+    Returns
+    -------
+    int
+        Core set.
+    """
+    return sum((1 << end) - (1 << begin) for begin, end in ranges)
 
 
 def to_core_ids(cores: int) -> NDArray[np.int64]:
@@ -109,13 +125,13 @@ def lowest_cores(cores: int, count: int) -> int:
     return chosen | (rest & ((1 << high) - 1))
 
 
-def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
+def format_core_sets(core_sets: Sequence[Any], num_cores: int) -> pl.Series:
     """Return core sets as strings of ranges such as ``"0-3 7"``, as Batsim writes them.
 
     Parameters
     ----------
-    core_sets : sequence of int
-        The n core sets; 0 becomes null.
+    core_sets : sequence of int or tuple
+        The n core sets, as bit sets or ranges (begin, end); 0 becomes null.
     num_cores : int
         Number of cores of the cluster, above every core id.
 
@@ -128,8 +144,11 @@ def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
 
     distinct = dict.fromkeys(core_sets)  # the same sets recur often
     distinct.pop(0, None)
-    texts: dict[int, str | None] = dict(zip(distinct, _texts(list(distinct), num_cores), strict=True))
-    texts[0] = None
+    bits = [cores for cores in distinct if isinstance(cores, int)]
+    texts: dict[Any, str | None] = {0: None, **dict(zip(bits, _texts(bits, num_cores), strict=True))}
+    if len(bits) < len(distinct):
+        ranges = (cores for cores in distinct if not isinstance(cores, int))
+        texts |= {each: " ".join(f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in each) for each in ranges}
     return pl.Series("allocated_resources", [texts[cores] for cores in core_sets], dtype=pl.String)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import simpy
 
 from desim.core import Phase
+from desim.problems.batch.cores import cores_of_ranges
 from desim.problems.batch.job import Job
 from desim.problems.batch.predictors import Predictions, corrected_end
 
@@ -53,8 +54,8 @@ class Execution(simpy.Event):
         Job that runs.
     duration : float
         Duration in seconds, unless the execution is interrupted.
-    cores : int
-        Allocated cores as a bit set.
+    allocation : int or tuple
+        Allocated cores: a bit set, or on large clusters the ranges (begin, end).
     end : callable
         Function that is called with the execution when it has ended.
 
@@ -80,17 +81,23 @@ class Execution(simpy.Event):
     outcome = ""
 
     def __init__(  # noqa: PLR0917  # called for each start
-        self, env: simpy.Environment, row: int, job: Job, duration: float, cores: int, end: Callable[[Any], None]
+        self, env: simpy.Environment, row: int, job: Job, duration: float, allocation: Any, end: Callable[[Any], None]
     ) -> None:
         self.env = env
         self.callbacks = [end]
         self.row = row
         self.job = job
         self.duration = duration
-        self.cores = cores
+        self.allocation = allocation
         self.starting_time = env._now
         self.expected_end = env._now + job.requested_time
         heappush(env._queue, (env._now + duration, Phase.COMPLETION, next(env._eid), self))  # like env.schedule()
+
+    @property
+    def cores(self) -> int:
+        """Allocated cores as a bit set."""
+        held = self.allocation
+        return held if isinstance(held, int) else cores_of_ranges(held)
 
     @property
     def requested_end(self) -> float:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from desim.result import Result
 
-__all__ = ["METRICS", "batch_metrics", "warm_up_of"]
+__all__ = ["METRICS", "batch_metrics", "read_cut_executions", "warm_up_of"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -210,15 +210,17 @@ def batch_metrics(
     InvalidConfiguration
         If an option is out of range or a column is missing.
     """
-    options = {"warm_up": warm_up, "cool_down": cool_down, "window": window, "unfinished": unfinished}
     return _measured(
         jobs=jobs,
         num_cores=num_cores,
         end_time=end_time,
         outages=outages,
         interruptions=interruptions,
+        warm_up=warm_up,
+        cool_down=cool_down,
+        window=window,
+        unfinished=unfinished,
         bounded_slowdown_threshold=bounded_slowdown_threshold,
-        **options,
     )[0]
 
 
@@ -242,7 +244,7 @@ def _measured(
     first = float(table.submission_time.min()) if len(table.submission_time) else 0.0
     observed = _observed_interval(first, end_time, warm_up, cool_down, window)
     selected = _within(table.submission_time, observed, end_time)
-    cuts = NO_CUTS if isinstance(jobs, JobColumns) else _read_cut_executions(jobs, interruptions)
+    cuts = NO_CUTS if isinstance(jobs, JobColumns) else read_cut_executions(jobs, interruptions)
     values = {
         **_counts(table, selected),
         **_statistics(table, selected, end_time, unfinished == "include", bounded_slowdown_threshold),
@@ -403,12 +405,24 @@ def _of_arrays(arrays: dict[str, NDArray[Any]]) -> JobColumns:
     return JobColumns(**arrays, status={name: status == i for i, name in enumerate(JOBS["status"].values)})
 
 
-def _read_cut_executions(
+def read_cut_executions(
     jobs: pl.DataFrame | pl.LazyFrame | Parts, interruptions: pl.DataFrame | pl.LazyFrame | None
 ) -> CutExecutions:
     """Return the interrupted executions after which the job ran again, ordered by job.
 
     The last executions of lost jobs are excluded, because the job table contains them.
+
+    Parameters
+    ----------
+    jobs : polars.DataFrame, polars.LazyFrame or Parts
+        Job table; a table in files is read in portions.
+    interruptions : polars.DataFrame or polars.LazyFrame, optional
+        Table of interrupted executions; None if no job was returned to the queue.
+
+    Returns
+    -------
+    CutExecutions
+        The executions.
     """
     import polars as pl
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -46,7 +47,9 @@ class CompiledRule(NamedTuple):
     kind : {"strict", "simple", "easy", "conservative"}
         Which jobs start: those in order until one does not fit, or those of a kind of backfilling.
     order : object
-        Priority order, with a name and a method ``scores(queue, time)``, whose scores do not change over time.
+        Priority order: its ``name``, ``expected`` (whether lengths are those that the predictor expects), and a method
+        ``scores(queue, time)``. If the scores change, or lengths are known on arrival only, the kernel has a formula by
+        the name, and a method ``term(queue)`` returns the part of it that depends on neither lengths nor time.
     backfill : object or None
         Order in which jobs overtake, if it is another one.
     """
@@ -153,6 +156,13 @@ def is_installed() -> bool:
     return find_spec("numba") is not None
 
 
+def is_cached() -> bool:
+    """Return whether numba has compiled the kernel as it is now, and stored it beside the source."""
+    source = Path(__file__).with_name("kernel.py")
+    written = source.stat().st_mtime
+    return any(index.stat().st_mtime >= written for index in source.parent.glob("__pycache__/kernel.run-*.nbi"))
+
+
 class _Columns:
     """All jobs of a workload with the columns of a queue, from which a priority order computes scores."""
 
@@ -160,16 +170,10 @@ class _Columns:
         self.submission_time = workload["submission_time"]
         self.requested_time = workload["requested_time"]
         self.requested_cores = workload["requested_cores"]
-        self._expected = expected
-        self.uses_expected = False
+        self.expected_time = expected
 
     def __len__(self) -> int:
         return len(self.submission_time)
-
-    @property
-    def expected_time(self) -> NDArray[np.float64]:
-        self.uses_expected = True
-        return self._expected
 
 
 def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: str | PathLike[str] | None) -> Result:
@@ -198,22 +202,20 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
         w[k.LAST] = predictor.last
         users, codes = np.unique(workload["user_id"], return_inverse=True)
         rows[k.USER] = np.where(users[codes] < 0, -1, codes)
-    for score, flag, order in (
-        (k.SCORE, k.FIRST_EXPECTED, rule.order),
-        (k.SCORE_2, k.SECOND_EXPECTED, rule.backfill),
-    ):
-        if order is not None:
-            columns = _Columns(workload, jobs[k.PREDICTED])
-            jobs[score] = scores = order.scores(columns, 0.0)
-            w[flag] = w[k.PREDICTOR] == k.USER_AVERAGE and columns.uses_expected
-            if w[flag] and scores is not columns.expected_time:
-                raise _Unfit(f"order {order.name} with averages of users")
+    columns = _Columns(workload, jobs[k.PREDICTED])
+    for second, order in enumerate(filter(None, (rule.order, rule.backfill))):
+        _set_order(order, columns, second, w, jobs)
+    if multifactor := [
+        order for order in (rule.order, rule.backfill) if order is not None and order.name == "multifactor"
+    ]:
+        _set_multifactor(multifactor, workload["user_id"], (w, f, jobs, rows))
     kinds = {"simple": k.SIMPLE, "easy": k.EASY, "conservative": k.CONSERVATIVE}
     w[k.KIND] = kinds.get(rule.kind, k.STRICT_FCFS if rule.order.name == "fcfs" else k.STRICT)
     cycles = {"instant": k.INSTANT, "arrival": k.ARRIVAL, "event": k.EVENT}
     w[k.CYCLE] = cycles.get(str(cluster.cycle), k.PERIODIC)
     w[k.CORES_IN_ALL] = w[k.FREE] = cluster.num_cores
     w[k.HAS_SECOND], w[k.HEARS] = rule.backfill is not None, 1
+    w[k.IS_FIXED] = w[k.FORMULA] < k.WFP3
     f[k.PERIOD] = 0.0 if isinstance(cluster.cycle, str) else cluster.cycle
     f[k.UNTIL] = until
     heap, profile = 4 * count + 80, 2 * count + 64
@@ -227,6 +229,39 @@ def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: s
     end: float = until if is_cut else float(f[k.NOW])
     outcome = r.Outcome(workload, cluster.num_cores, end if count else 0, w, jobs, rows)
     return _recorded(cluster, outcome, cluster.describe() | {"seed": seed, "agent": agent.name}, until, out)
+
+
+def _set_order(order: Any, columns: Any, second: int, w: NDArray[np.int64], jobs: NDArray[np.float64]) -> None:
+    """Set the scores of a priority order, or the formula by which the kernel computes them."""
+    from desim.problems.batch.compiled import kernel as k
+
+    expected, name = getattr(order, "expected", False), order.name.removesuffix("-expected")
+    if name not in k.CHANGING and not (expected and w[k.PREDICTOR] == k.USER_AVERAGE):
+        jobs[k.SCORE + second] = order.scores(columns, 0.0)
+    elif name in k.FORMULAS:
+        w[k.FORMULA + second], w[k.BY_EXPECTED + second] = k.FORMULAS[name], expected
+        jobs[k.TERM + second] = order.term(columns)
+    else:
+        raise _Unfit(f"order {order.name} with averages of users")
+
+
+def _set_multifactor(orders: list[Any], user_ids: NDArray[np.int64], state: tuple[Any, ...]) -> None:
+    """Set weights and shares of multifactor priorities, which must be the same."""
+    from desim.problems.batch.compiled import kernel as k
+
+    (w, f, jobs, rows), names = state, ("age", "size", "fair_share", "max_age", "half_life", "narrow_first", "shares")
+    first, *others = ([getattr(order, name) for name in names] for order in orders)
+    if any(other != first for other in others):
+        raise _Unfit("two multifactor orders")
+    f[k.AGE], f[k.SIZE], f[k.FAIR_SHARE], f[k.MAX_AGE], f[k.HALF_LIFE], w[k.IS_NARROW_FIRST], shares = first
+    f[k.HALF], f[k.TWO], f[k.LOG_TWO] = 0.5, 2.0, math.log(2.0)
+    users, rows[k.OWNER] = np.unique(user_ids, return_inverse=True)
+    w[k.NUM_OWNERS] = len(users)
+    jobs[k.SHARE, : len(users)] = [shares.get(user, 1.0) for user in users.tolist()]
+    for field in (k.HELD, k.HAS_USED, k.HAS_QUEUED):
+        rows[field, : len(users)] = 0
+    for field in (k.USED, k.USED_SINCE):
+        jobs[field, : len(users)] = 0.0
 
 
 def _recorded(

@@ -47,34 +47,43 @@ INSTANT, ARRIVAL, EVENT, PERIODIC = constants(4)  # cycles
 REQUESTED, USER_AVERAGE, ORACLE = constants(3)  # predictors
 
 # whole numbers
-KIND, CYCLE, PREDICTOR, LAST, CORES_IN_ALL, HAS_SECOND, IS_FIXED, FIRST_EXPECTED, SECOND_EXPECTED = constants(9)
+KIND, CYCLE, PREDICTOR, LAST, CORES_IN_ALL, HAS_SECOND, IS_FIXED = constants(7)
+FORMULA, FORMULA_2, BY_EXPECTED, BY_EXPECTED_2, IS_NARROW_FIRST, NUM_OWNERS, NUM_USERS, COUNTS_USAGE = constants(36, 44)
 FREE, AWAITED, HEARS, CYCLING, PENDING, PLANNED, SEQUENCE, NUM_RUNNING, NUM_STARTED, NUM_ENDED = constants(9, 19)
 HEAD, TAIL, NUM_INBOX, NUM_TAKEN, NUM_RECORDED, NUM_CHOSEN, NEWEST = constants(19, 26)
 PROFILED, POINTS, NUM_RESERVED, CHANGED, SETTLED, NUM_SLOTS, IS_FULL, HAS_BEGUN, ARRIVED, ARRIVAL_NUMBER = constants(
     26, 36
 )
-NUM_WHOLE = 36
+NUM_WHOLE = 44
 # times
 NOW, PERIOD, PLANNED_TIME, UNTIL, FREED_UNTIL, FREED_NEXT, ARRIVAL = constants(7)
-NUM_TIMES = 7
+AGE, SIZE, FAIR_SHARE, MAX_AGE, HALF_LIFE, HALF, TWO, LOG_TWO = constants(7, 15)  # of the multifactor priority
+NUM_TIMES = 15
 # numbers per job
 SUBMISSION, REQUESTED_TIME, RUN_TIME, DURATION, PREDICTED, SCORE, SCORE_2, START, EXPECTED_END, RUNNING_ENDS = (
     np.arange(10)
 )
-RESERVED_START, RESERVED_END, SLOT_END, RAN, RAN_BEFORE, HEAD_ENDS = constants(10, 16)
-NUM_FIELDS = 16
+RESERVED_START, RESERVED_END, SLOT_END, RAN, RAN_BEFORE, HEAD_ENDS, TERM, TERM_2 = constants(10, 18)
+USED, USED_SINCE, SHARE, FACTOR = constants(18, 22)  # by user
+NUM_FIELDS = 22
 # whole numbers per job, and lists of jobs
 CORES, USER, CORRECTIONS, STATUS, QUEUE, QUEUE_2, INBOX, RUNNING, STARTED, ENDED_BEFORE, RECORDED, CHOSEN = constants(
     12
 )
-HAS_RESERVATION, IS_RUNNING, NUM_RAN, SLOTS, ENDED, HEADS = constants(12, 18)
-NUM_ROWS = 18
+HAS_RESERVATION, IS_RUNNING, NUM_RAN, SLOTS, ENDED, HEADS, OWNER = constants(12, 19)
+HELD, USERS, HAS_USED, HAS_QUEUED = constants(19, 23)  # by user, and a list of users
+NUM_ROWS = 23
 # heaps; of each, keys has numbers and rows
 ENDS, EXPIRIES, WAKES, STARTS = constants(4)
 ARRIVALS, CYCLES = constants(4, 6)  # events that come singly
 
 COMPLETED, KILLED, RUNNING_STILL, QUEUED, REJECTED = constants(1, 6)  # statuses; 0 for a job that has not ended
 NEVER = np.inf
+
+SJF, F2, F3, F4, WFP3, UNICEP, MULTIFACTOR = constants(1, 8)  # formulas of scores; 0 for scores that are given
+CHANGING = ("wfp3", "unicep", "multifactor")
+FORMULAS = {"sjf": SJF, "f2": F2, "f3": F3, "f4": F4, "wfp3": WFP3, "unicep": UNICEP, "multifactor": MULTIFACTOR}
+"""Formulas by the names of priorities; those of CHANGING depend on the time."""
 
 
 # -- events ---------------------------------------------------------------------------------------
@@ -174,6 +183,112 @@ def open_cycle(w: Integers, f: Floats) -> None:
 
 
 @compiled
+def set_score(w: Integers, f: Floats, jobs: Floats, rows: Integers, second: int, row: int) -> None:
+    """Compute the score of a job, as the priorities do that ``FORMULAS`` names."""
+    formula, cores, term = w[FORMULA + second], rows[CORES, row], jobs[TERM + second, row]
+    length = jobs[PREDICTED, row] if w[BY_EXPECTED + second] else jobs[REQUESTED_TIME, row]
+    if formula == SJF:
+        score = length
+    elif formula == F2:
+        score = np.sqrt(length) * cores + term
+    elif formula == F3:
+        score = length * cores + term
+    elif formula == F4:
+        score = length * np.sqrt(np.float64(cores)) + term
+    elif formula == MULTIFACTOR:
+        width = cores / w[CORES_IN_ALL]
+        score = f[AGE] * min((f[NOW] - jobs[SUBMISSION, row]) / f[MAX_AGE], 1.0)
+        score += f[SIZE] * (1.0 - width if w[IS_NARROW_FIRST] else width)
+        if f[FAIR_SHARE] != 0.0:
+            score += f[FAIR_SHARE] * jobs[FACTOR, rows[OWNER, row]]
+        score = -score
+    else:
+        waiting, length = f[NOW] - jobs[SUBMISSION, row], max(length, 1.0)
+        if formula == WFP3:
+            ratio = waiting / length
+            score = -(ratio * ratio * ratio) * cores
+        else:
+            score = -waiting / (term * length)
+    jobs[SCORE + second, row] = score
+
+
+@compiled
+def usage(f: Floats, jobs: Floats, rows: Integers, user: int) -> float:
+    """Return the core-seconds of a user; see ``parts.usage``."""
+    left = f[HALF] ** ((f[NOW] - jobs[USED_SINCE, user]) / f[HALF_LIFE])
+    return jobs[USED, user] * left + rows[HELD, user] * (1.0 - left) * f[HALF_LIFE] / f[LOG_TWO]
+
+
+@compiled
+def change_usage(w: Integers, f: Floats, jobs: Floats, rows: Integers, user: int, cores: int) -> None:
+    """Record that the cores of a user change now."""
+    if rows[HAS_USED, user]:
+        jobs[USED, user] = usage(f, jobs, rows, user)
+    else:
+        rows[HAS_USED, user] = 1
+        rows[USERS, w[NUM_USERS]] = user
+        w[NUM_USERS] += 1
+    jobs[USED_SINCE, user] = f[NOW]
+    rows[HELD, user] += cores
+
+
+@compiled
+def count_usage(w: Integers, f: Floats, jobs: Floats, rows: Integers) -> None:
+    """Begin to count usage, including that of the running jobs."""
+    w[COUNTS_USAGE] = 1
+    now = f[NOW]
+    for number in range(w[NUM_STARTED]):
+        row = rows[STARTED, number]
+        if rows[IS_RUNNING, row]:
+            f[NOW] = jobs[START, row]
+            change_usage(w, f, jobs, rows, rows[OWNER, row], rows[CORES, row])
+    f[NOW] = now
+
+
+@compiled
+def set_factors(w: Integers, f: Floats, jobs: Floats, rows: Integers) -> None:
+    """Compute the fair-share factors of the users of queued jobs; see ``Multifactor.fair_share_factors``."""
+    if not w[COUNTS_USAGE]:
+        count_usage(w, f, jobs, rows)
+    total, shares = 0.0, 0.0
+    for number in range(w[NUM_USERS]):
+        total += usage(f, jobs, rows, rows[USERS, number])
+    for place in range(w[HEAD], w[TAIL]):
+        rows[HAS_QUEUED, rows[OWNER, rows[QUEUE, place]]] = 1
+    for user in range(w[NUM_OWNERS]):
+        if rows[HAS_QUEUED, user] or rows[HAS_USED, user]:
+            shares += jobs[SHARE, user]
+    for user in range(w[NUM_OWNERS]):
+        if rows[HAS_QUEUED, user]:
+            rows[HAS_QUEUED, user] = 0
+            used = usage(f, jobs, rows, user) if rows[HAS_USED, user] else 0.0
+            factor = 1.0
+            if total != 0.0:
+                factor = f[TWO] ** -(used / total / (jobs[SHARE, user] / shares))
+            jobs[FACTOR, user] = factor
+
+
+@compiled
+def sort_queue(w: Integers, f: Floats, jobs: Floats, rows: Integers, second: int) -> None:
+    """Sort a queue whose scores change over time; between two decisions, few jobs overtake others."""
+    queue, score = QUEUE + second, SCORE + second
+    if w[FORMULA + second] == MULTIFACTOR:
+        set_factors(w, f, jobs, rows)
+    for place in range(w[HEAD], w[TAIL]):
+        row = rows[queue, place]
+        set_score(w, f, jobs, rows, second, row)
+        mine, to = jobs[score, row], place
+        while to > w[HEAD]:
+            other = rows[queue, to - 1]
+            theirs = jobs[score, other]
+            if theirs < mine or (theirs == mine and other < row):
+                break
+            rows[queue, to] = other
+            to -= 1
+        rows[queue, to] = row
+
+
+@compiled
 def insert(w: Integers, jobs: Floats, rows: Integers, queue: int, score: int, row: int) -> None:
     """Insert a job into a queue by score; equal jobs by arrival."""
     low, high = w[HEAD], w[TAIL]
@@ -193,9 +308,10 @@ def insert(w: Integers, jobs: Floats, rows: Integers, queue: int, score: int, ro
 @compiled
 def enqueue(w: Integers, f: Floats, jobs: Floats, rows: Integers, row: int) -> None:
     """Put a job into the queue, and open a cycle unless the agent awaits more cores than are free."""
-    insert(w, jobs, rows, QUEUE, SCORE, row)
-    if w[HAS_SECOND]:
-        insert(w, jobs, rows, QUEUE_2, SCORE_2, row)
+    for second in range(1 + w[HAS_SECOND]):
+        if 0 < w[FORMULA + second] < WFP3:  # others are sorted at each decision
+            set_score(w, f, jobs, rows, second, row)
+        insert(w, jobs, rows, QUEUE + second, SCORE + second, row)
     w[TAIL] += 1
     w[NEWEST] = row
     cores = rows[CORES, row]
@@ -222,10 +338,6 @@ def take(w: Integers, f: Floats, jobs: Floats, rows: Integers, row: int) -> None
                 ran = (jobs[RAN_BEFORE, user] + ran) / 2.0
             time = min(max(ran, 1.0), time)
         jobs[PREDICTED, row] = time
-        if w[FIRST_EXPECTED]:
-            jobs[SCORE, row] = time
-        if w[SECOND_EXPECTED]:
-            jobs[SCORE_2, row] = time
     if w[CYCLING] and (w[CYCLE] == ARRIVAL or w[CYCLE] == EVENT):
         rows[INBOX, w[NUM_INBOX]] = row
         w[NUM_INBOX] += 1
@@ -322,6 +434,8 @@ def start(
     w[FREE] -= rows[CORES, row]
     jobs[START, row] = now
     rows[IS_RUNNING, row] = 1
+    if w[COUNTS_USAGE]:
+        change_usage(w, f, jobs, rows, rows[OWNER, row], rows[CORES, row])
     rows[STARTED, w[NUM_STARTED]] = row
     rows[ENDED_BEFORE, w[NUM_STARTED]] = w[NUM_ENDED]
     w[NUM_STARTED] += 1
@@ -339,6 +453,8 @@ def complete(w: Integers, f: Floats, jobs: Floats, rows: Integers, row: int) -> 
     """End a job."""
     rows[IS_RUNNING, row] = 0
     w[FREE] += rows[CORES, row]
+    if w[COUNTS_USAGE]:
+        change_usage(w, f, jobs, rows, rows[OWNER, row], -rows[CORES, row])
     if w[KIND] >= EASY:
         remove_running(w, jobs, rows, row)
         w[CHANGED] = 1
@@ -482,6 +598,8 @@ def act_easily(w: Integers, f: Floats, jobs: Floats, rows: Integers) -> None:
         if available >= needed:
             shadow = end
     spare = available - needed if shadow < NEVER else 2**62
+    if w[HAS_SECOND] and w[FORMULA_2] >= WFP3:
+        sort_queue(w, f, jobs, rows, 1)
     queue = QUEUE_2 if w[HAS_SECOND] else QUEUE
     for place in range(w[HEAD] + (0 if w[HAS_SECOND] else heads), w[TAIL]):
         row = rows[queue, place]
@@ -973,6 +1091,8 @@ def decide(
 ) -> None:
     """Ask the agent, and carry out its answer, which ends the cycle; enqueue jobs that have arrived meanwhile."""
     following = NEVER
+    if w[FORMULA] >= WFP3:
+        sort_queue(w, f, jobs, rows, 0)
     if w[KIND] <= STRICT:
         act_strictly(w, rows)
     elif w[KIND] == SIMPLE:

@@ -151,6 +151,11 @@ class CoreResources:
         self.num_free -= count
         return cores
 
+    def put_back(self, allocation: Any) -> None:
+        """Free cores that an execution has held, except those that are closed."""
+        self.free |= allocation & ~self.closed if self.closed else allocation
+        self.num_free = self.free.bit_count()
+
     def take_at(self, job: Job, row: int, place: Any, borrowed: int = 0) -> int:
         """Take a place for a job.
 
