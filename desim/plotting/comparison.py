@@ -20,6 +20,7 @@ from desim.formatting import (
     all_names,
     compared,
     heading,
+    how_many,
     metric_words,
     nice_count,
     nice_duration,
@@ -325,7 +326,9 @@ def _means(name: str, samples: Samples) -> tuple[Floats, Floats, Floats]:
     return np.array(places, dtype=np.float64), means, halves
 
 
-def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None = None) -> Axes:
+def critical_differences(
+    ranking: Ranking, *, metric: str = "", pair: str = "scenario", colors: Mapping[str, Any] | None = None
+) -> Axes:
     """Draw mean ranks with half the critical difference on either side, and bars that join agents that do not differ.
 
     Lines end at the ranks that are possible, which changes nothing about which of them overlap.
@@ -337,6 +340,10 @@ def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None =
     ----------
     ranking : Ranking
         Ranking from :func:`desim.statistics.rank_agents`.
+    metric : str
+        What the agents are ranked by, for the label.
+    pair : str
+        What is ranked, such as a seed or a window.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
 
@@ -366,20 +373,35 @@ def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None =
     axes.set_xticks(range(1, len(ranks) + 1, nice_count(len(ranks) * TICK / 2 / panel_pixels(axes)[0])))
     texts = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
     axes.set_yticks(range(len(ranks)), texts, fontsize="small", parse_math=False)
-    axes.set_xlabel(
-        f"mean rank over {ranking.num_scenarios} scenarios;\nsignificant: above {ranking.critical_difference:.2f}",
-        fontsize="small",
-    )
+    by = f"mean rank by {metric}," if metric else "mean rank"
+    label = f"{by} over {how_many(ranking.num_scenarios, pair)}; significant: above {ranking.critical_difference:.2f}"
+    _label_below(axes, label)
     return axes
 
 
-def performance_profiles(profile: PerformanceProfile, *, colors: Mapping[str, Any] | None = None) -> Axes:
+def _label_below(axes: Axes, label: str) -> None:
+    """Label the x axis in as many lines as are needed."""
+    lines = wrap(label.replace(" (", NO_BREAK), max(int(panel_pixels(axes)[0] / CHARACTER), 12))
+    axes.set_xlabel("\n".join(lines).replace(NO_BREAK, " ("), fontsize="small", parse_math=False)
+
+
+def performance_profiles(
+    profile: PerformanceProfile,
+    *,
+    metric: str = "cost",
+    pair: str = "scenario",
+    colors: Mapping[str, Any] | None = None,
+) -> Axes:
     """Draw performance profiles: the fraction of scenarios in which each agent is within a ratio of the best.
 
     Parameters
     ----------
     profile : PerformanceProfile
         Profiles from :func:`desim.statistics.performance_profile`.
+    metric : str
+        What is compared with the best, for the label.
+    pair : str
+        What the shares are of, such as seeds or windows.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
 
@@ -396,7 +418,8 @@ def performance_profiles(profile: PerformanceProfile, *, colors: Mapping[str, An
         look = {"color": styles[name].color, "linestyle": styles[name].dashes}
         axes.step(ratios, np.append(shares, shares[-1]), where="post", label=name, **look)
     plain(axes)
-    axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost relative to the best", ylabel="share of the scenarios")
+    axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), ylabel=f"share of the {pair}s")
+    _label_below(axes, f"{metric}, relative to the best")
     if profile.ratios[-1] > LARGEST_LINEAR:
         _logarithmic(axes, 1.0, end)
     add_legend([axes], zip(profile.shares, axes.get_lines(), strict=True))
@@ -669,10 +692,14 @@ def figures_of(comparison: Comparison) -> dict[str, Callable[[], Axes | list[Axe
     found: dict[str, Callable[[], Axes | list[Axes]]] = {
         "metrics": partial(compare_metrics, comparison.mean_table, **options)
     }
+    by = "" if comparison.criterion is None else metric_words(comparison.criterion.metric)
+    words: Any = {"pair": comparison.pair, "colors": colors}
     if comparison.ranking is not None:
-        found["ranks"] = partial(critical_differences, comparison.ranking, colors=colors)
+        found["ranks"] = partial(critical_differences, comparison.ranking, metric=by, **words)
     if comparison.profile is not None:
-        found["profiles"] = partial(performance_profiles, comparison.profile, colors=colors)
+        is_gain = comparison.criterion is not None and comparison.criterion.better == "higher"
+        words["metric"] = f"1 / {by}" if is_gain else by
+        found["profiles"] = partial(performance_profiles, comparison.profile, **words)
     first = next((kind.view(some[0]) for some in runs.values()), None)
     if first is not None and first.spread:
         found["distribution"] = partial(_draw_spread, runs, first.spread, kind, colors)
@@ -688,6 +715,8 @@ def _draw_spread(
     samples = {}
     for agent, results in runs.items():
         values = np.concatenate([kind.view(one).jobs[column].drop_nulls().to_numpy() for one in results])
-        if len(values):
+        if np.isfinite(values).any():
             samples[agent] = values[np.isfinite(values)]
+    if not samples:
+        raise InvalidConfiguration(f"no job of these runs has a {metric_words(column)}, as none has got that far")
     return distributions(samples, label=metric_words(column), unit=kind.metrics[f"{column}_mean"].unit, colors=colors)

@@ -247,6 +247,16 @@ class Comparison:
         return performance_profile({agent: np.reciprocal(row) if is_gain else row for agent, row in ranked.items()})
 
     @property
+    def no_profile(self) -> str:
+        """Why several agents have no performance profile over several seeds or windows; empty if they have one."""
+        ranked = self._ranked(2) if len(self.seeds) > 1 else {}
+        if self.profile is not None or self.criterion is None or not ranked:
+            return ""
+        counts = {agent: sum(value <= 0 for value in row) for agent, row in ranked.items()}
+        told = ", ".join(f"{agent} in {how_many(count, self.pair)}" for agent, count in counts.items() if count)
+        return f"No performance profiles: {self.criterion.metric} is not above 0 for {told}, so it has no ratios."
+
+    @property
     def best(self) -> str | None:
         """Agent with the best mean of the ranking metric; None if there is none."""
         if self.criterion is None:

@@ -301,6 +301,10 @@ def _is_on_nodes(result: Result) -> bool:
     return "num_nodes" in result.info
 
 
+def _has_gpus(result: Result) -> bool:
+    return _is_on_nodes(result) and GPU in capacities(result.table("nodes")).columns
+
+
 FIGURES = CORE_FIGURES | {
     "nodes": Figure(
         node_map,
@@ -313,6 +317,12 @@ FIGURES = CORE_FIGURES | {
         "Gantt chart by node: which job held how many cores of each node when. The height of a row stands for the "
         "node's cores.",
         when=_is_on_nodes,
+    ),
+    "nodes-gpus": Figure(
+        partial(node_map, resource=GPU), "GPU utilization of nodes over time, as for cores.", when=_has_gpus
+    ),
+    "node-gantt-gpus": Figure(
+        partial(node_gantt, resource=GPU), "Gantt chart by node: which job held which GPUs when.", when=_has_gpus
     ),
 }
 """Figures of a batch run, including those of runs on nodes."""
