@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.formatting import (
     all_names,
     compared,
+    distinct,
     heading,
     how_many,
     metric_words,
@@ -139,7 +141,7 @@ def compare_metrics(
     unknown = sorted(set(names) - set(all_names(table.values())))
     if unknown or not names:
         raise InvalidConfiguration(f"metrics: got {names!r}, but no run has {', '.join(unknown) or 'any'}")
-    runs = [shortened(run, LONGEST_NAME) for run in table]
+    runs = distinct(table, LONGEST_NAME)
     width = figure_width(9.0)
     columns = min(len(names), COLUMNS[width < WIDE])
     rows = -(-len(names) // columns)
@@ -168,7 +170,7 @@ def _title(name: str, kind: ProblemDescriptor, is_log: bool, width: int) -> list
     """Return the lines above a panel: metric, unit, which values are better, and whether the axis is logarithmic."""
     better = kind.metrics[name].better
     notes = ", ".join([*([f"{better} is better"] if better else []), *(["logarithmic"] if is_log else [])])
-    lines = [*wrap(heading(name, kind).replace(" (", NO_BREAK), width), *wrap(notes, width)]
+    lines = wrap(heading(name, kind).replace(" (", NO_BREAK), width, break_on_hyphens=False) + wrap(notes, width)
     return [line.replace(NO_BREAK, " (") for line in lines]
 
 
@@ -205,23 +207,37 @@ def _mark_values(
     if _is_squashed(values):
         axes.set_xscale("log")
         low, high = min(values) / 1.5, high * 1.2  # an interval that reaches below 0 runs out of the panel
-        marks = LogLocator(numticks=most + 1).tick_values(low, high)
+        marks, place = LogLocator(numticks=most + 1).tick_values(low, high), math.log
         right = high * (high / low) ** (taken / (1.0 - taken))
     else:
         if 0.0 <= low < 0.4 * high:
             low = 0.0
         space = 0.06 * ((high - low) or abs(high) or 1.0)
+        place = float
         marks = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high) if high > low else [low]
         low, high = low - space, high + space
         right = high + (high - low) * taken / (1.0 - taken)
     axes.set_xlim(low, right)
-    axes.xaxis.set_major_locator(FixedLocator([mark for mark in marks if low <= mark <= high]))
+    marks = _apart([mark for mark in marks if low <= mark <= high], place, room / (place(right) - place(low)))
+    axes.xaxis.set_major_locator(FixedLocator(marks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.tick_params(axis="x", labelsize="small", length=2.5)
     for row, (text, best) in enumerate(words):
         look: Any = {"fontsize": "small", "fontweight": "bold" if best else "normal", "va": "center", "ha": "right"}
         axes.text(1.0, row, text, transform=axes.get_yaxis_transform(), **look)
+
+
+def _apart(marks: Sequence[float], place: Callable[[float], float], pixels: float) -> list[float]:
+    """Return so many marks at equal steps that labels do not overlap, given the pixels per unit of place."""
+    ordered = sorted(marks, reverse=True)
+    for step in range(1, len(ordered)):
+        kept = ordered[::step]
+        widths = [CHARACTER * (len(f"{a:,.10g}") + len(f"{b:,.10g}")) / 2.0 + GAP / 3.0 for a, b in pairwise(kept)]
+        rooms = [pixels * (place(a) - place(b)) for a, b in pairwise(kept)]
+        if all(room >= width for room, width in zip(rooms, widths, strict=True)):
+            return kept
+    return ordered[:1]
 
 
 def _is_squashed(values: Sequence[float]) -> bool:
@@ -371,17 +387,19 @@ def critical_differences(
         axes.plot([place] * 2, rows, color="black", linewidth=2.5, solid_capstyle="butt", gid="group")
     axes.set(xlim=(1.0 - step, last + step * (len(groups) + 1)), ylim=(last - 0.5, -0.5))
     axes.set_xticks(range(1, len(ranks) + 1, nice_count(len(ranks) * TICK / 2 / panel_pixels(axes)[0])))
-    texts = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
+    texts = [f"{n}  {rank:.2f}" for n, rank in zip(distinct(ranks, LONGEST_NAME), ranks.values(), strict=True)]
     axes.set_yticks(range(len(ranks)), texts, fontsize="small", parse_math=False)
     by = f"mean rank by {metric}," if metric else "mean rank"
-    label = f"{by} over {how_many(ranking.num_scenarios, pair)}; significant: above {ranking.critical_difference:.2f}"
-    _label_below(axes, label)
+    label = (
+        f"{by} over {how_many(ranking.num_scenarios, pair)}; significant: above\u00a0{ranking.critical_difference:.2f}"
+    )
+    _label_below(axes, label, beside=max(map(len, texts)))
     return axes
 
 
-def _label_below(axes: Axes, label: str) -> None:
-    """Label the x axis in as many lines as are needed."""
-    lines = wrap(label.replace(" (", NO_BREAK), max(int(panel_pixels(axes)[0] / CHARACTER), 12))
+def _label_below(axes: Axes, label: str, *, beside: int = 8) -> None:
+    """Label the x axis in as many lines as are needed, given the length of the texts beside the panel."""
+    lines = wrap(label.replace(" (", NO_BREAK), max(int(panel_pixels(axes)[0] / CHARACTER) - beside, 12))
     axes.set_xlabel("\n".join(lines).replace(NO_BREAK, " ("), fontsize="small", parse_math=False)
 
 

@@ -408,9 +408,9 @@ class Comparison:
     def described(self) -> dict[str, Any]:
         """All results as plain values, the content of ``comparison.json``.
 
-        Besides workload, command and options: ``means`` and ``differences`` by agent and metric, each with the ends of
-        its interval; ``tests`` by metric and agent; ``ranking`` and ``profile``, None where there is none; and
-        ``runs``.
+        Besides workload, command and options: ``own_metrics``, descriptions of a user's metrics; ``means`` and
+        ``differences`` by agent and metric, each with the ends of its interval; ``tests`` by metric and agent;
+        ``ranking`` and ``profile``, None where there is none; and ``runs``.
         """
         by, ranking, profile = self.criterion, self.ranking, self.profile
         return {
@@ -423,6 +423,11 @@ class Comparison:
             "pair": self.pair,
             "seeds": self.seeds,
             "dependence": self.dependence,
+            "own_metrics": [
+                {"name": one.name, "meaning": one.meaning, "unit": one.unit, "better": one.better}
+                for one in self.kind.metrics
+                if one.measure is not None
+            ],
             "means": _intervals(self.means),
             "differences": _intervals(self.differences),
             "tests": {

@@ -263,7 +263,7 @@ def node_map(
         time_axis(panel, *span)
         together = -(-run.info["num_nodes"] // max(len(names), 1))
         shared = f" and {together} nodes" if together > 1 else ""
-        set_titles(panel, title_of(run), f"a cell is the mean of {duration_words(width)}{shared}")
+        set_titles(panel, title_of(run), f"a cell is the mean of {duration_words(width)}{shared}", has_bar=True)
     missing = any(np.isnan(values).any() for _, values, _ in grids)
     add_legend(panels, [(f"down, or without {resource}", {"facecolor": DOWN_COLOR})] * missing)
     color_bar(panels, scale, f"{resource} that jobs hold\n(% of the node's)")
