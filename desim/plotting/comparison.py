@@ -204,6 +204,7 @@ def _mark_values(
     taken = min((CHARACTER * max(len(text) for text, _ in words) + GAP) / room, 0.7)
     label = CHARACTER * max(len(f"{high:,.0f}"), 4) + 2.0 * GAP
     most = max(int((1.0 - taken) * room / label), 1)
+    place: Callable[[float], float] = float
     if _is_squashed(values):
         axes.set_xscale("log")
         low, high = min(values) / 1.5, high * 1.2  # an interval that reaches below 0 runs out of the panel
@@ -213,7 +214,6 @@ def _mark_values(
         if 0.0 <= low < 0.4 * high:
             low = 0.0
         space = 0.06 * ((high - low) or abs(high) or 1.0)
-        place = float
         marks = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high) if high > low else [low]
         low, high = low - space, high + space
         right = high + (high - low) * taken / (1.0 - taken)

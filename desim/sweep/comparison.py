@@ -147,9 +147,9 @@ class Comparison:
     @cached_property
     def metrics(self) -> dict[str, dict[str, list[float]]]:
         """Values by agent and metric, one per seed or window; NaN for metrics that only other agents' runs have."""
-        names, found = all_names(run.metrics for run in self.all_runs), {}
+        names, found = all_names(run.metrics for run in self.all_runs), dict[str, dict[str, list[float]]]()
         for run in self.all_runs:
-            row: dict[str, list[float]] = found.setdefault(run.policy, {name: [] for name in names})
+            row = found.setdefault(run.policy, {name: [] for name in names})
             for name, values in row.items():
                 values.append(run.metrics.get(name, math.nan))
         return found

@@ -302,7 +302,7 @@ def _is_on_nodes(result: Result) -> bool:
 
 
 def _has_gpus(result: Result) -> bool:
-    return _is_on_nodes(result) and GPU in capacities(result.table("nodes")).columns
+    return _is_on_nodes(result) and "gpus" in capacities(result.table("nodes")).columns
 
 
 FIGURES = CORE_FIGURES | {
@@ -319,10 +319,10 @@ FIGURES = CORE_FIGURES | {
         when=_is_on_nodes,
     ),
     "nodes-gpus": Figure(
-        partial(node_map, resource=GPU), "GPU utilization of nodes over time, as for cores.", when=_has_gpus
+        partial(node_map, resource="gpus"), "GPU utilization of nodes over time, as for cores.", when=_has_gpus
     ),
     "node-gantt-gpus": Figure(
-        partial(node_gantt, resource=GPU), "Gantt chart by node: which job held which GPUs when.", when=_has_gpus
+        partial(node_gantt, resource="gpus"), "Gantt chart by node: which job held which GPUs when.", when=_has_gpus
     ),
 }
 """Figures of a batch run, including those of runs on nodes."""
