@@ -251,9 +251,9 @@ def set_titles(axes: Axes, title: str, remark: str = "", *, has_bar: bool = Fals
 
     A title that is too long is shortened; a colour bar, if the panel has one, leaves less room.
     """
-    width = panel_pixels(axes)[0]
-    title = shortened(title, max(int((BESIDE_BAR if has_bar else BESIDE_LABEL) * width / TITLE_CHARACTER), 8))
-    lines = wrap(remark, max(10, int(width / REMARK_CHARACTER)))
+    width = (BESIDE_BAR if has_bar else BESIDE_LABEL) * panel_pixels(axes)[0]
+    title = shortened(title, max(int(width / TITLE_CHARACTER), 8))
+    lines = wrap(remark, max(10, int(panel_pixels(axes)[0] / REMARK_CHARACTER)))
     beside = TITLE_CHARACTER * len(title) + REMARK_CHARACTER * len(remark) <= width
     text = literal(title) if beside or not title else literal(title) + "\n" * len(lines)
     axes.set_title(text, loc="left", fontsize="medium", fontweight="bold")
