@@ -19,6 +19,7 @@ from desim.exceptions import DesimError, InvalidConfiguration
 __all__ = [
     "MOST_CORES",
     "MOST_ITEMS",
+    "UNITS",
     "check_action",
     "check_bool",
     "check_choice",
@@ -31,12 +32,15 @@ __all__ = [
     "numbers",
     "places_of",
     "python_scalar",
+    "seconds_in",
     "sets_of_names",
     "short_repr",
 ]
 
 MOST_CORES = 2**24
 """Largest number of cores of a cluster: each job's are a bit set, and the largest machine of 2025 has 11 million."""
+UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+"""Units of durations in texts, in seconds."""
 MOST_ITEMS = 100_000_000
 """Largest number of jobs, slots and other things of which each takes memory."""
 
@@ -176,6 +180,39 @@ def check_int(name: str, value: Any, *, least: int | None = None, most: int | No
     if not is_whole or not _within(value, least, most):
         raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected an integer{_bounds(least, most)}")
     return int(value)
+
+
+def seconds_in(text: str) -> float:
+    """Return the seconds that a text states as a plain number, or as one with a unit of `UNITS`.
+
+    Parameters
+    ----------
+    text : str
+        Text such as ``"90"``, ``"12h"`` or ``"1.5d"``.
+
+    Returns
+    -------
+    float
+        Seconds; of any sign, and not finite if the text says so.
+
+    Raises
+    ------
+    ValueError
+        If the text is of another form; the message tells which one is expected.
+
+    Examples
+    --------
+    >>> seconds_in("90"), seconds_in("12h")
+    (90.0, 43200.0)
+    """
+    given = text.strip()
+    unit = UNITS.get(given[-1:])
+    try:
+        return float(given) if unit is None else float(given[:-1]) * unit
+    except ValueError:
+        raise ValueError(
+            f"got {short_repr(text)}, expected a number of seconds, or a text such as 30m, 12h or 5d"
+        ) from None
 
 
 def check_bool(name: str, value: Any) -> bool:

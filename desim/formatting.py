@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from os.path import commonprefix
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ __all__ = [
     "TimeUnit",
     "all_names",
     "compared",
+    "distinct",
     "duration_words",
     "format_value",
     "heading",
@@ -65,6 +67,35 @@ def how_many(number: int, word: str) -> str:
 def shortened(text: str, most: int) -> str:
     """Return a text shortened to at most ``most`` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def distinct(names: Iterable[str], most: int) -> list[str]:
+    """Return names shortened to at most ``most`` characters; what all begin or end with gives way first.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names.
+    most : int
+        Largest number of characters.
+
+    Returns
+    -------
+    list of str
+        The names, or their parts with ellipses.
+
+    Examples
+    --------
+    >>> distinct(["my_policies:easy", "my_policies:fcfs"], 8)
+    ['…easy', '…fcfs']
+    """
+    found = list(names)
+    for turn in (1, -1):
+        whole = [name[::turn] for name in found]
+        common = len(commonprefix(whole)) if len(set(found)) > 1 else 0  # noqa: RUF071  # characters are meant
+        if common > 1 and max(map(len, found)) > most:
+            found = [f"{name[: common - 1 : -1]}…" if turn < 0 else f"…{name[common:]}" for name in whole]
+    return [shortened(name, most) for name in found]
 
 
 class TimeUnit(NamedTuple):

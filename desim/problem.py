@@ -173,12 +173,13 @@ class Metrics:
                 raise InvalidConfiguration(f"metrics: got {one!r}, expected Metric(name, measure=FUNCTION_OF_RESULT)")
             if any(other.fits(one.name) for other in (*self.described, *by[:number])):
                 raise InvalidConfiguration(f"metric {one.name}: there is one of this name; choose another name")
+        return replace(self.named(by), measure=partial(_measured, self.measure, tuple(by)))
+
+    def named(self, by: Sequence[Metric]) -> Metrics:
+        """Return these metrics with descriptions of custom metrics, of which only the values are known."""
         own = tuple(one.name for one in by)
-        measure = partial(_measured, self.measure, tuple(by))
         main = (*own, *(self.main or self.headline))  # first, as figures leave out what comes last
-        return replace(
-            self, described=(*self.described, *by), measure=measure, headline=(*self.headline, *own), main=main
-        )
+        return replace(self, described=(*self.described, *by), headline=(*self.headline, *own), main=main)
 
     def names_for(self, resources: Sequence[str]) -> list[str]:
         """Return the names of the metrics that every run has, in order, with one name per resource for placeholders."""

@@ -18,9 +18,10 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from tyro.conf import UseAppendAction, arg
+from tyro.constructors import PrimitiveConstructorSpec
 
 from desim import plugins
-from desim.checks import check_float, check_int, did_you_mean
+from desim.checks import check_float, check_int, did_you_mean, seconds_in
 from desim.core import Agent, Engine, SimulationInterrupted, simulate
 from desim.exceptions import DisregardedWarning, InvalidConfiguration, StalledWarning
 from desim.problem import Problem, ProblemDescriptor, Process, kind_of, kinds
@@ -29,8 +30,11 @@ from desim.result import Result
 from desim.user_code import is_reference, load, load_problem_factory
 
 __all__ = [
+    "IN_SECONDS",
     "CustomOptions",
     "CustomProblem",
+    "Duration",
+    "MaybeDuration",
     "ProblemInstance",
     "ProblemSpec",
     "Seed",
@@ -56,6 +60,16 @@ __all__ = [
 SHORTEST_MEAN = 0.001
 
 Seed = Annotated[int, arg(metavar="N")]
+IN_SECONDS = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="S|12h",
+    instance_from_str=lambda words: seconds_in(words[0]),
+    is_instance=lambda value: value is None or isinstance(value, float | int),
+    str_from_instance=lambda value: ["None" if value is None else f"{value:g}"],
+)
+"""Mark of options in seconds, for which a text such as 12h may be given: on the command line, in files, in Python."""
+Duration = Annotated[float, IN_SECONDS]
+MaybeDuration = Annotated[float | None, IN_SECONDS]
 Until = Annotated[float | None, arg(metavar="T", help_behavior_hint="(default: the end of the workload)")]
 
 

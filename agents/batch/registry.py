@@ -105,7 +105,7 @@ _REGISTRY: Registry = Registry(
             "EASY in one order that backfills in another, such as easy-fcfs+sjf-expected.", _easy, "fcfs"
         ),
         "easy-PRIORITY@PREDICTOR": Family(
-            "EASY or conservative-... with a predictor of its own: request, user-average, user-average:N or oracle.",
+            "EASY, or conservative-..., that plans by a predictor: request, user-average, user-average:N or oracle.",
             _easy,
             "fcfs",
         ),

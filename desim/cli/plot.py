@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from desim.checks import seconds_in
 from desim.cli.options import listed
 from desim.cli.output import print_text
 from desim.cli.stored import load_shown
@@ -20,9 +20,6 @@ from desim.problem import kind_of
 from desim.sweep.comparison import Comparison
 
 __all__ = ["Plot"]
-
-#: Seconds per unit of a time range.
-SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True)
@@ -42,14 +39,14 @@ class Plot:
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: figures/ in the first result)")] = None
     """Directory for the figures; figures of the same name are replaced."""
     kind: Annotated[str | None, arg(metavar="KIND,...", help_behavior_hint="(default: all figures)")] = None
-    """Figures to draw. batch: gantt, utilization, queue, waiting; dag: gantt, utilization, jobs, executors; deferrable:
-    gantt, capacity, work; multiserver: allocation, reward, parts, resources. A comparison also has metrics, ranks,
-    profiles, distribution, over-time."""
+    """Figures to draw. batch: gantt, utilization, queue, waiting, on nodes also nodes, node-gantt, and with GPUs
+    nodes-gpus, node-gantt-gpus; dag: gantt, utilization, jobs, executors; deferrable: gantt, capacity, work;
+    multiserver: allocation, reward, parts, resources. A comparison also has metrics, ranks, profiles, distribution,
+    over-time."""
     format: FigureFormat = "png"
     """File format."""
     time_range: Annotated[str | None, arg(metavar="A:B", help_behavior_hint="(default: the whole runs)")] = None
-    """Time range of the figures over time: seconds, or numbers followed by m, h or d; slots in deferrable and
-    multiserver."""
+    """Time range of the figures over time: seconds or such as 2d:3.5d; slots in deferrable and multiserver."""
     style: Style = "screen"
     """Use of the figures: paper fills one column of a two-column page (3.5 inches), paper-wide both (7.16 inches)."""
 
@@ -76,10 +73,13 @@ class Plot:
 
 def _time_range(text: str) -> tuple[float, float]:
     """Parse a time range such as ``2d:3.5d``; return its start and end in seconds, or as given without a unit."""
-    found = re.fullmatch(r"(\d+\.?\d*)([smhd]?):(\d+\.?\d*)([smhd]?)", text.strip())
-    if found is None:
-        raise InvalidConfiguration(f"--time-range: got {text!r}, expected two times such as 3600:7200 or 2d:3.5d")
-    time_range = float(found[1]) * SECONDS[found[2]], float(found[3]) * SECONDS[found[4]]
-    if time_range[0] >= time_range[1]:
+    first, _, last = text.partition(":")
+    try:
+        time_range = seconds_in(first), seconds_in(last)
+    except ValueError:
+        raise InvalidConfiguration(
+            f"--time-range: got {text!r}, expected two times such as 3600:7200 or 2d:3.5d"
+        ) from None
+    if not 0.0 <= time_range[0] < time_range[1]:
         raise InvalidConfiguration(f"--time-range: got {text!r}, expected an end after the start")
     return time_range

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.files import read_fields
-from desim.problem import Better, kind_of
+from desim.problem import Better, Metric, kind_of
 from desim.records import is_plain_name
 from desim.result import Result
 from desim.sweep import Run
@@ -48,6 +49,15 @@ class _Run(TypedDict):
     workload: NotRequired[str]
 
 
+class _Metric(TypedDict):
+    """Description of a user's metric."""
+
+    name: str
+    meaning: str
+    unit: str
+    better: Better | None
+
+
 class _Comparison(TypedDict):
     """What is read of the file of a comparison."""
 
@@ -56,6 +66,7 @@ class _Comparison(TypedDict):
     baseline: str
     interval: IntervalKind
     command: NotRequired[str | None]
+    own_metrics: NotRequired[list[_Metric]]
     runs: list[_Run]
 
 
@@ -138,7 +149,11 @@ def _comparison(directory: Path) -> Comparison:
         )
     if not all(run.metrics.keys() == agents[run.policy] != set() for run in runs):
         raise RecordError(f"{path}: metrics: expected the same of all runs of an agent")
-    return compare_runs(runs, described["baseline"], kind_of(runs[0].load()), **chosen, **same)
+    kind = kind_of(runs[0].load())
+    own = [Metric(**one) for one in described.get("own_metrics", ())]
+    return compare_runs(
+        runs, described["baseline"], replace(kind, metrics_from=kind.metrics.named(own)), **chosen, **same
+    )
 
 
 def _records(directory: Path, stored: str | None) -> Path | None:

@@ -15,7 +15,7 @@ from desim.problems.batch import Workload
 from desim.problems.batch.options import SiteOptions, WorkloadOptions, load_workload
 from desim.problems.batch.windows import Window, part_of
 from desim.result import Result
-from desim.scenario import validation_document
+from desim.scenario import Duration, validation_document
 
 __all__ = ["Validate"]
 
@@ -42,7 +42,7 @@ class Validate:
         Literal["drop", "keep", "users", "sequential"] | None, arg(help_behavior_hint="(default: as for desim run)")
     ] = None
     """Job dependencies, as for desim run."""
-    session_gap: Annotated[float, arg(metavar="S")] = 1_200.0
+    session_gap: Duration = 1_200.0
     """Longest think time within a user session, in seconds."""
     users: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as for desim run)")] = None
     """Number of users that generated jobs were assigned to."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration
-from desim.formatting import DURATIONS, nice_count, nice_duration, shortened, time_unit
+from desim.formatting import DURATIONS, distinct, nice_count, nice_duration, shortened, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,6 +71,8 @@ NAME_HEIGHT, TICK_WIDTH, TIME_WIDTH = 12.0, 60.0, 50.0
 MOST_TICKS = 9
 #: An axis of durations is logarithmic if these reach the first number of seconds; it is linear up to the second.
 LOGARITHMIC_FROM, DURATION_LINEAR = 200.0, 10.0
+#: Shares of a figure's width that a panel has beside the label of its rows, and beside a colour bar as well.
+BESIDE_LABEL, BESIDE_BAR = 0.9, 0.7
 #: Height of a line of text in inches, at a font size of ten points.
 LINE = 0.2
 
@@ -244,10 +246,14 @@ def literal(text: str) -> str:
     return " " + text if text.startswith("_") else text
 
 
-def set_titles(axes: Axes, title: str, remark: str = "") -> None:
-    """Write a title at the top left of a panel, and a grey remark at the right, or below if there is no room."""
-    width = panel_pixels(axes)[0]
-    lines = wrap(remark, max(10, int(width / REMARK_CHARACTER)))
+def set_titles(axes: Axes, title: str, remark: str = "", *, has_bar: bool = False) -> None:
+    """Write a title at the top left of a panel, and a grey remark at the right, or below if there is no room.
+
+    A title that is too long is shortened; a colour bar, if the panel has one, leaves less room.
+    """
+    width = (BESIDE_BAR if has_bar else BESIDE_LABEL) * panel_pixels(axes)[0]
+    title = shortened(title, max(int(width / TITLE_CHARACTER), 8))
+    lines = wrap(remark, max(10, int(panel_pixels(axes)[0] / REMARK_CHARACTER)))
     beside = TITLE_CHARACTER * len(title) + REMARK_CHARACTER * len(remark) <= width
     text = literal(title) if beside or not title else literal(title) + "\n" * len(lines)
     axes.set_title(text, loc="left", fontsize="medium", fontweight="bold")
@@ -274,12 +280,14 @@ def add_legend(panels: Sequence[Axes], entries: Entries) -> None:
     from matplotlib.patches import Patch
     from matplotlib.transforms import ScaledTranslation
 
-    entries = [
-        (literal(shortened(name, 40)), Patch(**handle) if isinstance(handle, Mapping) else handle)
-        for name, handle in entries
-    ]
-    if not entries:
+    given = list(entries)
+    if not given:
         return
+    names = distinct((name for name, _ in given), 40)
+    entries = [
+        (literal(name), Patch(**handle) if isinstance(handle, Mapping) else handle)
+        for name, (_, handle) in zip(names, given, strict=True)
+    ]
     first, figure = panels[0], panels[0].get_figure(root=True)
     assert figure is not None
     labels, handles = [name for name, _ in entries], [handle for _, handle in entries]

@@ -51,6 +51,9 @@ DOWN_COLOR = "#A6A6A6"  #: Colour of resources that are down or absent.
 #: all figures.
 SHARES = ("#FFFFFF", "#8CC3E6", "#0072B2", "#002B45")
 
+#: Patterns of areas in the place of line styles.
+HATCHES = (None, "////", "....", "xxxx")
+
 #: Number of rectangles above which colours are assigned in turn in the order of the owners, which is faster.
 MOST_NEIGHBOURS = 30_000
 
@@ -60,6 +63,11 @@ class LineStyle(NamedTuple):
 
     color: Any
     dashes: str
+
+    @property
+    def hatch(self) -> str | None:
+        """Pattern of areas, which have no line style; None for the policies whose colours are the first ones."""
+        return HATCHES[DASHES.index(self.dashes) % len(HATCHES)]
 
 
 def line_styles(names: Iterable[str], colors: Mapping[str, Any] | None = None) -> dict[str, LineStyle]:

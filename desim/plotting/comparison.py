@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ from desim.exceptions import InvalidConfiguration
 from desim.formatting import (
     all_names,
     compared,
+    distinct,
     heading,
+    how_many,
     metric_words,
     nice_count,
     nice_duration,
@@ -138,7 +141,7 @@ def compare_metrics(
     unknown = sorted(set(names) - set(all_names(table.values())))
     if unknown or not names:
         raise InvalidConfiguration(f"metrics: got {names!r}, but no run has {', '.join(unknown) or 'any'}")
-    runs = [shortened(run, LONGEST_NAME) for run in table]
+    runs = distinct(table, LONGEST_NAME)
     width = figure_width(9.0)
     columns = min(len(names), COLUMNS[width < WIDE])
     rows = -(-len(names) // columns)
@@ -167,7 +170,7 @@ def _title(name: str, kind: ProblemDescriptor, is_log: bool, width: int) -> list
     """Return the lines above a panel: metric, unit, which values are better, and whether the axis is logarithmic."""
     better = kind.metrics[name].better
     notes = ", ".join([*([f"{better} is better"] if better else []), *(["logarithmic"] if is_log else [])])
-    lines = [*wrap(heading(name, kind).replace(" (", NO_BREAK), width), *wrap(notes, width)]
+    lines = wrap(heading(name, kind).replace(" (", NO_BREAK), width, break_on_hyphens=False) + wrap(notes, width)
     return [line.replace(NO_BREAK, " (") for line in lines]
 
 
@@ -201,10 +204,11 @@ def _mark_values(
     taken = min((CHARACTER * max(len(text) for text, _ in words) + GAP) / room, 0.7)
     label = CHARACTER * max(len(f"{high:,.0f}"), 4) + 2.0 * GAP
     most = max(int((1.0 - taken) * room / label), 1)
+    place: Callable[[float], float] = float
     if _is_squashed(values):
         axes.set_xscale("log")
         low, high = min(values) / 1.5, high * 1.2  # an interval that reaches below 0 runs out of the panel
-        marks = LogLocator(numticks=most + 1).tick_values(low, high)
+        marks, place = LogLocator(numticks=most + 1).tick_values(low, high), math.log
         right = high * (high / low) ** (taken / (1.0 - taken))
     else:
         if 0.0 <= low < 0.4 * high:
@@ -214,13 +218,26 @@ def _mark_values(
         low, high = low - space, high + space
         right = high + (high - low) * taken / (1.0 - taken)
     axes.set_xlim(low, right)
-    axes.xaxis.set_major_locator(FixedLocator([mark for mark in marks if low <= mark <= high]))
+    marks = _apart([mark for mark in marks if low <= mark <= high], place, room / (place(right) - place(low)))
+    axes.xaxis.set_major_locator(FixedLocator(marks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.tick_params(axis="x", labelsize="small", length=2.5)
     for row, (text, best) in enumerate(words):
         look: Any = {"fontsize": "small", "fontweight": "bold" if best else "normal", "va": "center", "ha": "right"}
         axes.text(1.0, row, text, transform=axes.get_yaxis_transform(), **look)
+
+
+def _apart(marks: Sequence[float], place: Callable[[float], float], pixels: float) -> list[float]:
+    """Return so many marks at equal steps that labels do not overlap, given the pixels per unit of place."""
+    ordered = sorted(marks, reverse=True)
+    for step in range(1, len(ordered)):
+        kept = ordered[::step]
+        widths = [CHARACTER * (len(f"{a:,.10g}") + len(f"{b:,.10g}")) / 2.0 + GAP / 3.0 for a, b in pairwise(kept)]
+        rooms = [pixels * (place(a) - place(b)) for a, b in pairwise(kept)]
+        if all(room >= width for room, width in zip(rooms, widths, strict=True)):
+            return kept
+    return ordered[:1]
 
 
 def _is_squashed(values: Sequence[float]) -> bool:
@@ -325,7 +342,9 @@ def _means(name: str, samples: Samples) -> tuple[Floats, Floats, Floats]:
     return np.array(places, dtype=np.float64), means, halves
 
 
-def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None = None) -> Axes:
+def critical_differences(
+    ranking: Ranking, *, metric: str = "", pair: str = "scenario", colors: Mapping[str, Any] | None = None
+) -> Axes:
     """Draw mean ranks with half the critical difference on either side, and bars that join agents that do not differ.
 
     Lines end at the ranks that are possible, which changes nothing about which of them overlap.
@@ -337,6 +356,10 @@ def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None =
     ----------
     ranking : Ranking
         Ranking from :func:`desim.statistics.rank_agents`.
+    metric : str
+        What the agents are ranked by, for the label.
+    pair : str
+        What is ranked, such as a seed or a window.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
 
@@ -364,22 +387,39 @@ def critical_differences(ranking: Ranking, *, colors: Mapping[str, Any] | None =
         axes.plot([place] * 2, rows, color="black", linewidth=2.5, solid_capstyle="butt", gid="group")
     axes.set(xlim=(1.0 - step, last + step * (len(groups) + 1)), ylim=(last - 0.5, -0.5))
     axes.set_xticks(range(1, len(ranks) + 1, nice_count(len(ranks) * TICK / 2 / panel_pixels(axes)[0])))
-    texts = [f"{shortened(name, LONGEST_NAME)}  {rank:.2f}" for name, rank in ranks.items()]
+    texts = [f"{n}  {rank:.2f}" for n, rank in zip(distinct(ranks, LONGEST_NAME), ranks.values(), strict=True)]
     axes.set_yticks(range(len(ranks)), texts, fontsize="small", parse_math=False)
-    axes.set_xlabel(
-        f"mean rank over {ranking.num_scenarios} scenarios;\nsignificant: above {ranking.critical_difference:.2f}",
-        fontsize="small",
+    by = f"mean rank by {metric}," if metric else "mean rank"
+    label = (
+        f"{by} over {how_many(ranking.num_scenarios, pair)}; significant: above\u00a0{ranking.critical_difference:.2f}"
     )
+    _label_below(axes, label, beside=max(map(len, texts)))
     return axes
 
 
-def performance_profiles(profile: PerformanceProfile, *, colors: Mapping[str, Any] | None = None) -> Axes:
+def _label_below(axes: Axes, label: str, *, beside: int = 8) -> None:
+    """Label the x axis in as many lines as are needed, given the length of the texts beside the panel."""
+    lines = wrap(label.replace(" (", NO_BREAK), max(int(panel_pixels(axes)[0] / CHARACTER) - beside, 12))
+    axes.set_xlabel("\n".join(lines).replace(NO_BREAK, " ("), fontsize="small", parse_math=False)
+
+
+def performance_profiles(
+    profile: PerformanceProfile,
+    *,
+    metric: str = "cost",
+    pair: str = "scenario",
+    colors: Mapping[str, Any] | None = None,
+) -> Axes:
     """Draw performance profiles: the fraction of scenarios in which each agent is within a ratio of the best.
 
     Parameters
     ----------
     profile : PerformanceProfile
         Profiles from :func:`desim.statistics.performance_profile`.
+    metric : str
+        What is compared with the best, for the label.
+    pair : str
+        What the shares are of, such as seeds or windows.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
 
@@ -396,7 +436,8 @@ def performance_profiles(profile: PerformanceProfile, *, colors: Mapping[str, An
         look = {"color": styles[name].color, "linestyle": styles[name].dashes}
         axes.step(ratios, np.append(shares, shares[-1]), where="post", label=name, **look)
     plain(axes)
-    axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost relative to the best", ylabel="share of the scenarios")
+    axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), ylabel=f"share of the {pair}s")
+    _label_below(axes, f"{metric}, relative to the best")
     if profile.ratios[-1] > LARGEST_LINEAR:
         _logarithmic(axes, 1.0, end)
     add_legend([axes], zip(profile.shares, axes.get_lines(), strict=True))
@@ -669,10 +710,14 @@ def figures_of(comparison: Comparison) -> dict[str, Callable[[], Axes | list[Axe
     found: dict[str, Callable[[], Axes | list[Axes]]] = {
         "metrics": partial(compare_metrics, comparison.mean_table, **options)
     }
+    by = "" if comparison.criterion is None else metric_words(comparison.criterion.metric)
+    words: Any = {"pair": comparison.pair, "colors": colors}
     if comparison.ranking is not None:
-        found["ranks"] = partial(critical_differences, comparison.ranking, colors=colors)
+        found["ranks"] = partial(critical_differences, comparison.ranking, metric=by, **words)
     if comparison.profile is not None:
-        found["profiles"] = partial(performance_profiles, comparison.profile, colors=colors)
+        is_gain = comparison.criterion is not None and comparison.criterion.better == "higher"
+        words["metric"] = f"1 / {by}" if is_gain else by
+        found["profiles"] = partial(performance_profiles, comparison.profile, **words)
     first = next((kind.view(some[0]) for some in runs.values()), None)
     if first is not None and first.spread:
         found["distribution"] = partial(_draw_spread, runs, first.spread, kind, colors)
@@ -688,6 +733,8 @@ def _draw_spread(
     samples = {}
     for agent, results in runs.items():
         values = np.concatenate([kind.view(one).jobs[column].drop_nulls().to_numpy() for one in results])
-        if len(values):
+        if np.isfinite(values).any():
             samples[agent] = values[np.isfinite(values)]
+    if not samples:
+        raise InvalidConfiguration(f"no job of these runs has a {metric_words(column)}, as none has got that far")
     return distributions(samples, label=metric_words(column), unit=kind.metrics[f"{column}_mean"].unit, colors=colors)

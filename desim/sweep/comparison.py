@@ -147,9 +147,9 @@ class Comparison:
     @cached_property
     def metrics(self) -> dict[str, dict[str, list[float]]]:
         """Values by agent and metric, one per seed or window; NaN for metrics that only other agents' runs have."""
-        names, found = all_names(run.metrics for run in self.all_runs), {}
+        names, found = all_names(run.metrics for run in self.all_runs), dict[str, dict[str, list[float]]]()
         for run in self.all_runs:
-            row: dict[str, list[float]] = found.setdefault(run.policy, {name: [] for name in names})
+            row = found.setdefault(run.policy, {name: [] for name in names})
             for name, values in row.items():
                 values.append(run.metrics.get(name, math.nan))
         return found
@@ -245,6 +245,16 @@ class Comparison:
             return None
         is_gain = self.criterion.better == "higher"
         return performance_profile({agent: np.reciprocal(row) if is_gain else row for agent, row in ranked.items()})
+
+    @property
+    def no_profile(self) -> str:
+        """Why several agents have no performance profile over several seeds or windows; empty if they have one."""
+        ranked = self._ranked(2) if len(self.seeds) > 1 else {}
+        if self.profile is not None or self.criterion is None or not ranked:
+            return ""
+        counts = {agent: sum(value <= 0 for value in row) for agent, row in ranked.items()}
+        told = ", ".join(f"{agent} in {how_many(count, self.pair)}" for agent, count in counts.items() if count)
+        return f"No performance profiles: {self.criterion.metric} is not above 0 for {told}, so it has no ratios."
 
     @property
     def best(self) -> str | None:
@@ -398,9 +408,9 @@ class Comparison:
     def described(self) -> dict[str, Any]:
         """All results as plain values, the content of ``comparison.json``.
 
-        Besides workload, command and options: ``means`` and ``differences`` by agent and metric, each with the ends of
-        its interval; ``tests`` by metric and agent; ``ranking`` and ``profile``, None where there is none; and
-        ``runs``.
+        Besides workload, command and options: ``own_metrics``, descriptions of a user's metrics; ``means`` and
+        ``differences`` by agent and metric, each with the ends of its interval; ``tests`` by metric and agent;
+        ``ranking`` and ``profile``, None where there is none; and ``runs``.
         """
         by, ranking, profile = self.criterion, self.ranking, self.profile
         return {
@@ -413,6 +423,11 @@ class Comparison:
             "pair": self.pair,
             "seeds": self.seeds,
             "dependence": self.dependence,
+            "own_metrics": [
+                {"name": one.name, "meaning": one.meaning, "unit": one.unit, "better": one.better}
+                for one in self.kind.metrics
+                if one.measure is not None
+            ],
             "means": _intervals(self.means),
             "differences": _intervals(self.differences),
             "tests": {

@@ -10,8 +10,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from desim.checks import did_you_mean, short_repr
+from desim.checks import did_you_mean, seconds_in, short_repr
 from desim.exceptions import InvalidConfiguration
+from desim.scenario import IN_SECONDS
 
 __all__ = ["Option", "options_in", "options_of"]
 
@@ -27,11 +28,14 @@ class Option(NamedTuple):
         Allowed types.
     takes_list : bool
         Whether one text may name several things, separated by commas.
+    in_seconds : bool
+        Whether it is a duration, and so may be a text such as 12h.
     """
 
     path: tuple[str, ...]
     kinds: tuple[Any, ...]
     takes_list: bool = False
+    in_seconds: bool = False
 
     @property
     def is_sweepable(self) -> bool:
@@ -73,6 +77,10 @@ def options_of(start: Any, given: Mapping[str, Any]) -> Any:
             raise InvalidConfiguration(
                 f"unknown option {name!r}{did_you_mean(name, known)}; expected one of {', '.join(known)}"
             )
+        try:
+            value = seconds_in(value) if known[name].in_seconds and isinstance(value, str) else value  # noqa: PLW2901
+        except ValueError as error:
+            raise InvalidConfiguration(f"{name}: {error}") from None
         found = _replaced(found, known[name].path, _converted(name, value, known[name].kinds))
     return found
 
@@ -95,7 +103,7 @@ def _known(kind: type[Any], above: tuple[str, ...]) -> Iterator[tuple[str, Optio
         aliases = (alias for part in settings for alias in getattr(part, "aliases", None) or ())
         takes_list = any("," in (getattr(part, "metavar", None) or "") for part in settings)
         for spelling in (name, *(alias.lstrip("-").replace("-", "_") for alias in aliases)):
-            yield spelling, Option((*above, name), kinds, takes_list)
+            yield spelling, Option((*above, name), kinds, takes_list, IN_SECONDS in settings)
 
 
 def _replaced(options: Any, path: tuple[str, ...], value: Any) -> Any:

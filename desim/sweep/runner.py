@@ -499,16 +499,18 @@ def _line(failed: Failed[Any]) -> str:
 @contextmanager
 def _progress(title: str, total: int) -> Iterator[Callable[[int, int], None]]:
     """Show the progress of runs, given the numbers of ended and failed runs, as a bar or as lines."""
-    begin = last = time.monotonic()
+    last, first = time.monotonic(), (0.0, 0)
 
     def tell(ended: int, failed: int) -> None:
-        nonlocal last
+        nonlocal last, first
         now = time.monotonic()
+        begin, before = first = first if first[1] else (now, ended)  # what comes before the first end is not repeated
         if now - last >= PERIOD and 0 < ended < total:
             last = now
             failures = f", {failed} failed" if failed else ""
-            left = duration((now - begin) / ended * (total - ended))
-            print_note(f"{title}: {ended} of {total} runs{failures}, about {left} left")
+            rate = (now - begin) / max(ended - before, 1)
+            left = f", about {duration(rate * (total - ended))} left" if ended > before else ""
+            print_note(f"{title}: {ended} of {total} runs{failures}{left}")
 
     with progress(title, total, "runs") as advance:
         yield tell if advance is None else lambda ended, failed: advance(ended)

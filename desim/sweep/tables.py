@@ -70,7 +70,7 @@ def as_text(comparison: Comparison, screen: Console | None = None) -> str:
     str
         Lines, each with its end.
     """
-    notes = [f"{note}\n" for note in (_unfinished_note(comparison), comparison.dependence) if note]
+    notes = (f"{note}\n" for note in _notes(comparison))
     return "".join([*(f"{text_table(one, screen)}\n" for one in tables(comparison)), *notes])
 
 
@@ -96,8 +96,7 @@ def sentences(comparison: Comparison) -> list[str]:
     list of str
         Paragraphs; for a single seed or window, at most warnings.
     """
-    notes = [note for note in (_unfinished_note(comparison), comparison.dependence) if note]
-    notes += comparison.unequal
+    notes = _notes(comparison) + comparison.unequal
     count = len(comparison.seeds)
     if count < 2:
         return notes
@@ -130,6 +129,11 @@ def cell(comparison: Comparison, name: str, agent: str) -> str:
         Mean, with its interval if there are several seeds or windows.
     """
     return f"{_text(comparison, comparison.means[agent][name])}{_marks(comparison, name)[agent]}"
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    """Return what readers of the tables are to know."""
+    return [note for note in (_unfinished_note(comparison), comparison.dependence, comparison.no_profile) if note]
 
 
 def _unfinished_note(comparison: Comparison) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from command_line import Desim
 from matplotlib.figure import Figure
+
+from desim.problem import kind_of
 
 BEGINNINGS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
@@ -89,3 +92,10 @@ def test_what_cannot_be_drawn(desim: Desim, stored: Path, log: Path, tmp_path: P
     assert "given twice" in desim("plot", stored, stored, "--out", tmp_path / "out").err
     assert "no result in" in desim("plot", tmp_path / "absent", "--out", tmp_path / "out").err
     assert "cannot create" in desim("plot", stored, "--out", log).err
+
+
+def test_the_help_names_every_figure(desim: Desim) -> None:
+    words = re.findall(r"[a-z-]+", desim("plot", "--help").out)
+    for problem in ("batch", "dag", "deferrable", "multiserver"):
+        for figure in kind_of(problem).figures:
+            assert figure in words

@@ -9,7 +9,13 @@ import pytest
 from command_line import Desim
 
 import desim as library
+from desim.cli.app import _parse
+from desim.cli.validate import Validate
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.options import BatchOptions
+from desim.problems.dag.options import DagOptions
+from desim.sweep.options import options_in, options_of
 
 STUDY = """\
 # two agents
@@ -85,3 +91,31 @@ def test_what_has_no_name_is_in_no_file() -> None:
     """Objects of Python cannot be written down."""
     cluster = BatchCluster([Job(1, 0.0, 1, 1.0, 1.0)], 1)
     assert library.compare(cluster, ["fcfs"], workers=1).study == {}
+
+
+SECONDS = {"mean_time_to_failure": "5d", "mean_time_to_repair": "1.5h", "over_time_limit": "30m", "until": "2w"}
+
+
+def test_options_in_seconds_take_durations(tmp_path: Path) -> None:
+    """On the command line, in a file and in Python: what is simulated, and what identifies it, are seconds."""
+    expected = [5 * 86_400.0, 5_400.0, 1_800.0, 14 * 86_400.0]
+    line = [word for name, text in SECONDS.items() for word in (f"--{name.replace('_', '-')}", text)]
+    file = tmp_path / "durations.toml"
+    file.write_text('problem = "batch"\nagents = "fcfs"\n' + "".join(f'{n} = "{t}"\n' for n, t in SECONDS.items()))
+    for options in (
+        _parse(["compare", "batch", "--agents", "fcfs", *line]).options,  # type: ignore[attr-defined]
+        _parse(["compare", str(file)]).options,  # type: ignore[attr-defined]
+        options_of(BatchOptions, SECONDS),
+    ):
+        values = [getattr(options.site if name == "over_time_limit" else options.system, name) for name in SECONDS]
+        assert values == expected
+
+
+def test_every_option_that_is_said_to_be_in_seconds_is_a_duration() -> None:
+    for options in (BatchOptions, DagOptions, Validate):
+        for name, one in options_in(options).items():
+            if name.startswith("mean_time") or name in ("until", "session_gap", "moving_delay", "over_time_limit"):
+                assert one.in_seconds, name
+    for text, message in (("5x", "got '5x', expected a number of seconds, or a text such as 30m"), ("", "got ''")):
+        with pytest.raises(InvalidConfiguration, match=message):
+            options_of(BatchOptions, {"until": text})

@@ -38,7 +38,7 @@ UNTESTED = re.compile(
 
 
 #: What a sweep says of its progress, on standard error and on a busy machine only.
-PROGRESS = re.compile(r"^[^\n]*: \d+ of \d+ runs[^\n]*, about [^\n]* left\n", re.M)
+PROGRESS = re.compile(r"^[^\n]*: \d+ of \d+ runs(, \d+ failed)?(, about [^\n]* left)?\n", re.M)
 
 
 class Block(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from desim import Phase, Result, at, simulate
 from desim.problems.batch import BatchCluster, Job
@@ -93,12 +94,19 @@ def area(rectangles: np.ndarray) -> float:
     return float(((rectangles[:, 1] - rectangles[:, 0]) * (rectangles[:, 3] - rectangles[:, 2])).sum())
 
 
+def _inked(text: Any) -> Bbox:
+    """Return the box of a text without the empty lines at its end."""
+    words, box = text.get_text(), text.get_window_extent()
+    empty = len(words) - len(words.rstrip("\n"))
+    return Bbox.from_extents(box.x0, box.y0 + box.height * empty / (words.count("\n") + 1), box.x1, box.y1)
+
+
 def check_layout(figure: Figure) -> None:
     """Check that titles, labels, legends and marks lie inside the figure and not on each other."""
     figure.draw_without_rendering()
     texts = [text for axes in figure.axes for text in _outside(axes)]
     texts += [text for legend in figure.legends for text in legend.get_texts()]
-    places = [(text, text.get_window_extent()) for text in texts if text.get_text().strip() and text.get_visible()]
+    places = [(text, _inked(text)) for text in texts if text.get_text().strip() and text.get_visible()]
     for text, place in places:
         box = figure.bbox.padded(1.0)
         inside = box.x0 <= place.x0 and place.x1 <= box.x1 and box.y0 <= place.y0 and place.y1 <= box.y1

@@ -438,7 +438,7 @@ def test_nothing_is_left_where_nothing_runs(amount):
 def test_the_first_resource_gives_the_unit():
     made = simple([Job(1, 0.0, 0, 2, 3, 2.0, (5.0,))], np.ones((3, 2)), Nobody(), resources=("gpus", "cores"))
     axes = known_work(made)
-    assert axes.get_ylabel() == "known work (gpus x slots)" and layers(axes).sum(axis=0).tolist() == [6, 6, 6]
+    assert axes.get_ylabel() == "known work\n(gpus x slots)" and layers(axes).sum(axis=0).tolist() == [6, 6, 6]
     assert axes.get_title("right") == "1 of 1 job expired, 6 gpus x slots"
 
 

@@ -120,6 +120,12 @@ def test_they_are_offered_where_there_are_nodes() -> None:
     for figure in ("nodes", "node-gantt"):
         assert kind_of("batch").figures[figure].suits([on_nodes])
         assert not kind_of("batch").figures[figure].suits([on_nodes, on_cores])
+    bare = simulate(BatchCluster([Job(1, 0.0, 1, 1.0, 1.0)], nodes=[Node("n", 4)]), create("fcfs"))
+    for figure in ("nodes-gpus", "node-gantt-gpus"):
+        assert kind_of("batch").figures[figure].suits([on_nodes])
+        assert not kind_of("batch").figures[figure].suits([on_nodes, bare])
+    (axes,) = kind_of("batch").figures["node-gantt-gpus"].draw({"a": on_nodes})  # type: ignore[misc]
+    assert axes.get_title("right").endswith("4 nodes, gpus")
     with pytest.raises(InvalidConfiguration, match=r"got a run on cores without nodes \('a'\)"):
         node_map({"a": on_cores})
     with pytest.raises(InvalidConfiguration, match="resource: got 'disks', expected one of 'cores', 'memory'"):

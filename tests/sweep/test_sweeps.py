@@ -175,7 +175,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
         run_all(walk, walks(tmp_path / "trace", 4, Walker("raises")), workers=Workers(1), title="walks")
     told = [re.sub(r"\d+ s left", "T left", line) for line in capsys.readouterr().err.splitlines()]
     assert told == [
-        "walks: 1 of 4 runs, about T left",
+        "walks: 1 of 4 runs",  # nothing is known yet, as processes and workloads take a while before
         "walks: 2 of 4 runs, 1 failed, about T left",
         "walks: 3 of 4 runs, 1 failed, about T left",
     ]

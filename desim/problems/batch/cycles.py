@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from desim.checks import check_float, did_you_mean
+from desim.checks import check_float, did_you_mean, seconds_in
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["CYCLES", "Cycle", "check_cycle", "describe_cycle", "next_multiple", "parse_cycle"]
@@ -62,7 +62,7 @@ def describe_cycle(cycle: Cycle) -> dict[str, Any]:
 def parse_cycle(text: str) -> Cycle:
     """Return the checked value of ``cycle`` that a text states, as on the command line; see :func:`check_cycle`."""
     try:
-        return check_cycle(float(text))
+        return check_cycle(seconds_in(text))
     except ValueError:
         return check_cycle(text)
 

@@ -69,6 +69,8 @@ MOST_JOB_COLORS = 1_000
 #: Above this number of rows, a line thinner than its row would be thinner than a pixel.
 MOST_THIN_ROWS = 60
 QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+#: Number of runs up to which dots beside each other are large.
+FEW_RUNS = 4
 #: Width of a character of a class name, in pixels at 100 dots per inch.
 NAME_CHARACTER = 7.0
 #: Height of a rotated line of a class name, in the same pixels.
@@ -208,7 +210,8 @@ def draw_gantts(
         time_axis(panel, *span)
         plain(panel)
         draw(panel, run, table, faces)
-        set_titles(panel, title_of(run), counted_jobs(run, size, unfinished=UNFINISHED))
+        counts = counted_jobs(run, size, unfinished=UNFINISHED)
+        set_titles(panel, title_of(run), counts, has_bar=coloring.scale is not None)
     add_legend(panels, [*coloring.entries, *drawn_entries(panels, marks)])
     if coloring.scale is not None:
         color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
@@ -392,14 +395,18 @@ def waiting_by_size(results: Results, *, axes: Axes | None = None) -> Axes:
     (panel,) = new_panels(axes, 1, height=3.4)
     plain(panel, grid="y")
     entries, longest = [], 0.0
+    dot = 5.0 if len(runs) <= FEW_RUNS else 3.0
     for position, (run, table) in enumerate(zip(runs, classes, strict=True)):
         known = table.drop_nulls("waiting_time").group_by("class").agg(**percentiles).sort("class")
         shift, width = beside(position, len(runs), share=0.68)
         color, at, low = styles[run.name].color, known["class"].to_numpy() + shift, known["p25"].to_numpy()
         panel.vlines(at, known["p5"], known["p95"], color=color, linewidth=1.2)
         look: Any = {"color": color, "edgecolor": color, "linewidth": 0.8, "alpha": 0.55}
+        look["hatch"] = styles[run.name].hatch
         entries.append((title_of(run), panel.bar(at, known["p75"].to_numpy() - low, width, bottom=low, **look)))
-        panel.plot(at, known["p50"], "o", color=color, markeredgecolor="white", markersize=5, zorder=3.0, clip_on=False)
+        panel.plot(
+            at, known["p50"], "o", color=color, markeredgecolor="white", markersize=dot, zorder=3.0, clip_on=False
+        )
         longest = float(known["p95"].to_numpy().max(initial=longest))
     _waiting_axis(panel, longest)
     _name_classes(panel, [np.bincount(table["class"], minlength=most + 1).tolist() for table in classes])

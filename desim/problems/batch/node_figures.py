@@ -263,7 +263,7 @@ def node_map(
         time_axis(panel, *span)
         together = -(-run.info["num_nodes"] // max(len(names), 1))
         shared = f" and {together} nodes" if together > 1 else ""
-        set_titles(panel, title_of(run), f"a cell is the mean of {duration_words(width)}{shared}")
+        set_titles(panel, title_of(run), f"a cell is the mean of {duration_words(width)}{shared}", has_bar=True)
     missing = any(np.isnan(values).any() for _, values, _ in grids)
     add_legend(panels, [(f"down, or without {resource}", {"facecolor": DOWN_COLOR})] * missing)
     color_bar(panels, scale, f"{resource} that jobs hold\n(% of the node's)")
@@ -301,6 +301,10 @@ def _is_on_nodes(result: Result) -> bool:
     return "num_nodes" in result.info
 
 
+def _has_gpus(result: Result) -> bool:
+    return _is_on_nodes(result) and "gpus" in capacities(result.table("nodes")).columns
+
+
 FIGURES = CORE_FIGURES | {
     "nodes": Figure(
         node_map,
@@ -313,6 +317,12 @@ FIGURES = CORE_FIGURES | {
         "Gantt chart by node: which job held how many cores of each node when. The height of a row stands for the "
         "node's cores.",
         when=_is_on_nodes,
+    ),
+    "nodes-gpus": Figure(
+        partial(node_map, resource="gpus"), "GPU utilization of nodes over time, as for cores.", when=_has_gpus
+    ),
+    "node-gantt-gpus": Figure(
+        partial(node_gantt, resource="gpus"), "Gantt chart by node: which job held which GPUs when.", when=_has_gpus
     ),
 }
 """Figures of a batch run, including those of runs on nodes."""

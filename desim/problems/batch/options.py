@@ -26,7 +26,16 @@ from desim.problems.batch.kind import KIND
 from desim.problems.batch.parts import gathered, has_dependencies
 from desim.problems.batch.windows import sampled, seconds_of
 from desim.reading import limits
-from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, cited, failures, identifying
+from desim.scenario import (
+    Duration,
+    MaybeDuration,
+    ProblemInstance,
+    SeededProblemSpec,
+    Steps,
+    cited,
+    failures,
+    identifying,
+)
 
 __all__ = [
     "SYSTEM",
@@ -100,7 +109,7 @@ class WindowOptions:
 class SystemOptions:
     """Behaviour of the cluster."""
 
-    until: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: end of the last job)")] = None
+    until: Annotated[MaybeDuration, arg(help_behavior_hint="(default: end of the last job)")] = None
     """Time at which the run ends, in seconds."""
     too_wide: Literal["error", "reject"] = "error"
     """What happens to a job that requests more cores than the cluster has."""
@@ -108,13 +117,13 @@ class SystemOptions:
     """Allow jobs to run beyond their requested time instead of killing them."""
     on_outage: Literal["requeue", "lose"] = "requeue"
     """What happens to a running job when one of its cores fails."""
-    mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no failures)")] = None
+    mean_time_to_failure: Annotated[MaybeDuration, arg(help_behavior_hint="(default: no failures)")] = None
     """Mean time to a random failure of each core, in seconds."""
-    mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(required for failures)")] = None
+    mean_time_to_repair: Annotated[MaybeDuration, arg(help_behavior_hint="(required for failures)")] = None
     """Mean time to repair, in seconds."""
     failure_unit: Annotated[Literal["core", "node"] | int, arg(metavar="core|node|N")] = 1
     """What fails as a whole: a core; with --nodes, a node; or N of them, e.g. the cores of a node."""
-    cycle: Annotated[str, arg(metavar="instant|arrival|event|S")] = "instant"
+    cycle: Annotated[str, arg(metavar="instant|arrival|event|S|30m")] = "instant"
     """When agents are asked: once for each instant, for each arrival, after each event, or every S seconds."""
     predictor: Annotated[str, arg(metavar="request|user-average|oracle")] = "request"
     """What plans expect as run times: the requests, the mean of the user's last two jobs, or the actual run times."""
@@ -126,7 +135,7 @@ class SystemOptions:
 class UserOptions:
     """Behaviour of users."""
 
-    over_time_limit: Annotated[float, arg(metavar="S")] = 0.0
+    over_time_limit: Duration = 0.0
     """Seconds that a job may exceed its requested time before it is killed."""
     users: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: no user ids)")] = None
     """Number of users to whom generated jobs are assigned at random."""

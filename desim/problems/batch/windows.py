@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from desim.checks import check_float, check_int, short_repr
+from desim.checks import UNITS, check_float, check_int, short_repr
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Span", "Window", "cut", "part_of", "sampled", "seconds_of", "shifted"]
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(s|m|h|d|w|jobs?)?")
 _SPANS = "a number of seconds, or a text such as 12h, 7d or 2000jobs"
 
@@ -68,7 +67,7 @@ class Span(NamedTuple):
         in_jobs = unit.startswith("job")
         if found is None or not math.isfinite(value) or (in_jobs and not value.is_integer()):
             raise InvalidConfiguration(f"{name}: got {short_repr(given)}, expected {_SPANS}")
-        return cls(value if in_jobs else value * _UNITS[unit], in_jobs)
+        return cls(value if in_jobs else value * UNITS[unit], in_jobs)
 
 
 def seconds_of(name: str, given: float | str) -> float:

@@ -19,11 +19,12 @@ from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskClus
 from desim.problems.dag.kind import KIND
 from desim.reading import limits
 from desim.scenario import (
+    Duration,
+    MaybeDuration,
     ProblemInstance,
     Seed,
     SeededProblemSpec,
     Steps,
-    Until,
     cited,
     failures,
     generator,
@@ -48,7 +49,7 @@ class DagOptions:
     """Number of jobs, sampled from the queries or files."""
     allow_disconnected: bool = True
     """Read workflows of several components, too."""
-    default_run_time: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: refused)")] = None
+    default_run_time: Annotated[MaybeDuration, arg(help_behavior_hint="(default: refused)")] = None
     """Run time in seconds of tasks for which a workflow file states none; those of Pegasus 5 state none."""
     default_size: Annotated[float | None, arg(metavar="BYTES", help_behavior_hint="(default: refused)")] = None
     """Size of files between tasks for which a workflow file states none."""
@@ -60,7 +61,7 @@ class DagOptions:
         None
     )
     """Number of executors, with random speeds of 2.1 to 3.6 GHz as in LACHESIS."""
-    mean_interval: Annotated[float, arg(metavar="S")] = 0.0
+    mean_interval: Duration = 0.0
     """Mean time between submissions in seconds (Poisson process); 0 submits all jobs at time 0."""
     ccr: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: .5; files: as they state)")] = None
     """Communication-to-computation ratio to which data sizes are generated: mean transfer time between two executors,
@@ -83,15 +84,15 @@ class DagOptions:
     """Bandwidth of each of these links, in units of data per second."""
     tasks: bool = False
     """Split nodes into parallel tasks, each on its own executor, as in Spark; nodes cannot be duplicated then."""
-    moving_delay: Annotated[float, arg(metavar="S", help_behavior_hint="(default: 2, with --tasks)")] = 2.0
+    moving_delay: Annotated[Duration, arg(help_behavior_hint="(default: 2, with --tasks)")] = 2.0
     """Delay in seconds before an executor starts a task of a different job than its last one."""
-    mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no failures)")] = None
+    mean_time_to_failure: Annotated[MaybeDuration, arg(help_behavior_hint="(default: no failures)")] = None
     """Mean time until an executor fails, in seconds; each executor fails at random."""
-    mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
+    mean_time_to_repair: Annotated[MaybeDuration, arg(help_behavior_hint="(with failures)")] = None
     """Mean time to repair of an executor, in seconds."""
     outages_lose_data: bool = True
     """Lose the results that an executor holds when it fails."""
-    until: Until = None
+    until: Annotated[MaybeDuration, arg(help_behavior_hint="(default: the end of the workload)")] = None
     """Time at which the run ends, in seconds."""
 
 

@@ -496,7 +496,7 @@ def _use_remark(run: Result, resource: str, span: tuple[float, float], width: in
 
 @one_panel_a_run
 def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable[Axes] | None = None) -> list[Axes]:
-    """Draw the known work that is not done yet at the beginning of each slot, before its starts.
+    r"""Draw the known work that is not done yet at the beginning of each slot, before its starts.
 
     The layers, from the bottom: remaining work of running jobs; jobs with an open window, with separate layers for
     those that do not and do expire in the slot; and known jobs whose window is not open yet. Work is the amount of the
@@ -530,7 +530,7 @@ def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable
     ...         return None
     >>> axes = known_work(simulate(DeferrableCluster([Job(1, 0.0, 1, 3, 5, 2.0)], [4]), Idle()))
     >>> axes.get_ylabel(), axes.get_title("right")
-    ('known work (core-slots)', '1 of 1 job expired, 10 core-slots')
+    ('known work\n(core-slots)', '1 of 1 job expired, 10 core-slots')
     """
     runs = load_runs(results, "deferrable")
     span = span_of(runs, window, whole=True, span=_slots)
@@ -544,7 +544,7 @@ def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable
         draw_stack(panel, edges, layers, LAYERS)
         slot_axis(panel, *span)
         group_digits(panel.yaxis)
-        panel.set_ylabel(f"known work ({_work_unit(run)})")
+        panel.set_ylabel(f"known work\n({_work_unit(run)})")
         expired = run.jobs.filter(pl.col("status") == "expired")
         words = how_many(len(run.jobs), "job")
         if len(expired):

@@ -273,7 +273,8 @@ def reward_parts(results: Results, *, axes: Axes | None = None) -> Axes:
         total = lengths.sum()
         means = [float(rows[part].to_numpy() @ lengths) / total if total > 0 else np.nan for part in PARTS]
         shift, width = beside(position, len(runs), share=0.72)
-        bars.append(panel.bar(np.arange(len(PARTS)) + shift, means, width, color=styles[run.name].color))
+        look: Any = {"color": styles[run.name].color, "hatch": styles[run.name].hatch}
+        bars.append(panel.bar(np.arange(len(PARTS)) + shift, means, width, **look))
         if len(runs) <= MOST_NUMBERED and np.isfinite(means).all():
             texts = [f"{mean:,.0f}" if abs(mean) >= 100 else f"{mean:.3g}" for mean in means]
             panel.bar_label(bars[-1], texts, fontsize=7, padding=1)
@@ -432,7 +433,7 @@ def allocation_map(
     for panel, run, grid in zip(panels, runs, grids, strict=True):
         draw_map(panel, grid.edges, grid.values, scale, names=grid.names, label=by)
         slot_axis(panel, *span)
-        set_titles(panel, title_of(run), grid.remark)
+        set_titles(panel, title_of(run), grid.remark, has_bar=True)
     without = any(np.isnan(grid.values).any() for grid in grids)
     add_legend(panels, [(f"nodes without {name}", {"facecolor": DOWN_COLOR})] * without)
     of = "\n(% of the node's)" if by == "node" else "\n(amount per port)"

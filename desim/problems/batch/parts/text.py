@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from desim.checks import did_you_mean
+from desim.checks import did_you_mean, seconds_in
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.job import Job
@@ -113,12 +113,12 @@ def names_of(words: Any) -> list[str]:
     return [] if words is None else str(words).replace("|", " ").split()
 
 
-def number_of(where: str, name: str, value: Any) -> float:
-    """Return a value of an entry as a number."""
+def number_of(where: str, name: str, value: Any, *, is_time: bool = False) -> float:
+    """Return a value of an entry as a number; a time may be a text such as 12h."""
     try:
         if isinstance(value, bool):
             raise ValueError
-        return float(value)
+        return seconds_in(value) if is_time and isinstance(value, str) else float(value)
     except (TypeError, ValueError):
         raise WorkloadError(f"{where}: {name}: got {value!r}, expected a number") from None
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
+from desim.scenario import MaybeDuration
+
 if TYPE_CHECKING:
     from desim.plugins import LoadedWorkload
     from desim.problems.batch.job import Job
@@ -19,7 +21,7 @@ __all__ = ["Options", "settings"]
 class Options:
     """Options of checkpoints."""
 
-    checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
+    checkpoint_interval: Annotated[MaybeDuration, arg(help_behavior_hint="(default: none)")] = None
     """Seconds of work between checkpoints, from which interrupted jobs resume."""
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import arg
 
+from desim.scenario import Duration
+
 __all__ = ["Options"]
 
 OF_WORKLOAD = ("dependencies", "session_gap")
@@ -22,5 +24,5 @@ class Options:
     ] = None
     """Job dependencies: as recorded in the log (keep), or each user's jobs with their think times, in sessions of
     batches (users) or one job after the other (sequential)."""
-    session_gap: Annotated[float, arg(metavar="S")] = 1_200.0
+    session_gap: Duration = 1_200.0
     """Think time in seconds above which a new session of a user starts; for --dependencies users and sequential."""

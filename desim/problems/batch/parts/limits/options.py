@@ -82,7 +82,9 @@ def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
         ):
             raise InvalidConfiguration(f"got scope {scope!r}, but the jobs have no {scope}; expected user or partition")
         values: dict[str, Any] = {
-            name: number_of(where, name, entry[name]) for name in MAXIMA if entry.get(name) not in ("", None)
+            name: number_of(where, name, entry[name], is_time=name == "job_time")
+            for name in MAXIMA
+            if entry.get(name) not in ("", None)
         }
         values = {name: value if name == "job_time" else whole(value) for name, value in values.items()}
         return Limit(scope, tuple(names_of(members or entry.get("members"))) or None, **values)

@@ -93,7 +93,8 @@ def _level(where: str, entry: Entry) -> tuple[QualityOfService, str, Entry]:
     for name in ("priority", "grace_time"):
         value = entry.get(name, "")
         try:
-            numbers[name] = 0.0 if value in ("", None) else number_of(where, name, value)
+            is_time = name == "grace_time"
+            numbers[name] = 0.0 if value in ("", None) else number_of(where, name, value, is_time=is_time)
         except WorkloadError:
             if name != "grace_time" or not isinstance(value, str):
                 raise

@@ -1,6 +1,6 @@
 """Advance reservations on the command line: ``START:END:CORES`` in seconds, joined by ``+``, or a file.
 
-An example is ``0:3600:16+86400:90000:256``. On nodes, reservations name nodes and possibly the users whose jobs may run
+An example is ``0:3600:16+1d:25h:256``. On nodes, reservations name nodes and possibly the users whose jobs may run
 there: ``0:3600:nodes=n1|n7``, ``9:99:nodes=all``, ``0:60:partition=gpu:users=3|4``. A file has ``start``, ``end`` and
 some of ``cores``, ``nodes``, ``partition`` and ``users``. Batsim's table of jobs is read, too, if it has a column
 ``purpose``: its rows with the value ``reservation`` reserve as many cores as they were allocated.
@@ -36,8 +36,8 @@ class Options:
     reservations: Annotated[
         str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")
     ] = None
-    """Advance reservations, in seconds, in which a number of cores is unavailable. On nodes, WHAT is nodes=n1|n2,
-    nodes=all or partition=gpu; append :users=3|4 to admit the jobs of these users."""
+    """Advance reservations, in seconds or such as 8h:12h:64, in which a number of cores is unavailable. On nodes, WHAT
+    is nodes=n1|n2, nodes=all or partition=gpu; append :users=3|4 to admit the jobs of these users."""
 
 
 def settings(options: Options, workload: LoadedWorkload, jobs: Iterable[Job]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
 
     def reservation(where: str, entry: Mapping[str, Any]) -> AdvanceReservation:
         """Return the reservation of an entry."""
-        start, end = (number_of(where, name, entry.get(name, "")) for name in ("start", "end"))
+        start, end = (number_of(where, name, entry.get(name, ""), is_time=True) for name in ("start", "end"))
         admitted = tuple(
             known[user] if user in known else whole(number_of(where, "users", user))
             for user in names_of(entry.get("users"))
