@@ -190,6 +190,41 @@ def _error_of(event: simpy.Event) -> BaseException:
 INTERRUPTS, GRACE = (signal.SIGINT, signal.SIGTERM), 0.5
 
 
+def _would_be_lost(frame: FrameType | None) -> bool:
+    """Return whether Python would ignore an exception here: in a finalizer, or where LLVM calls its Python binding."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_name.startswith("_raw_object_cache"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt like Python's own handler, but later where the exception would be lost.
+
+    While numba compiles, LLVM calls functions of its binding; an exception there is printed, and the program goes on.
+
+    Parameters
+    ----------
+    number : int
+        Number of the signal.
+    frame : frame, optional
+        Current frame.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Unless it would be lost; then the timer of SIGALRM calls this function again after 20 ms.
+    """
+    if _would_be_lost(frame) and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, interrupt):
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        return
+    if number == signal.SIGALRM:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.default_int_handler(number, frame)
+
+
 @contextmanager
 def deferred_interrupts(can_end: Callable[[FrameType | None], bool]) -> Iterator[list[int]]:
     """Yield a list that collects the first SIGINT or SIGTERM; a second one is not held back.
@@ -209,19 +244,20 @@ def deferred_interrupts(can_end: Callable[[FrameType | None], bool]) -> Iterator
     """
     caught: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()
-    held = [number for number in INTERRUPTS if is_main and signal.getsignal(number) is signal.default_int_handler]
+    handlers = {number: signal.getsignal(number) for number in INTERRUPTS}
+    held = [number for number in INTERRUPTS if is_main and handlers[number] in (signal.default_int_handler, interrupt)]
     has_timer = bool(held) and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
     def _catch(number: int, frame: FrameType | None) -> None:
         if caught:
-            signal.default_int_handler(number, frame)
+            interrupt(number, frame)
         caught.append(number)
         if has_timer:
             signal.signal(signal.SIGALRM, _end)
             signal.setitimer(signal.ITIMER_REAL, GRACE, GRACE / 10)
 
     def _end(number: int, frame: FrameType | None) -> None:
-        if can_end(frame):
+        if can_end(frame) and not _would_be_lost(frame):
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             raise InterruptOverdue
 
@@ -234,7 +270,7 @@ def deferred_interrupts(can_end: Callable[[FrameType | None], bool]) -> Iterator
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
         for number in held:
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, handlers[number])
 
 
 def _is_deciding(frame: FrameType | None) -> bool:

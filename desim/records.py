@@ -573,6 +573,7 @@ def close_cut(directory: Path) -> int:
             further += there[count:]
         for path in further:
             path.unlink()
+        remove_leftovers(directory)
         info.pop("format")
         write_info(directory, {**info, "status": "interrupted", "is_cut": True}, sorting)
     return len(further)

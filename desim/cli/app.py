@@ -21,6 +21,7 @@ from typing import Annotated, Any, Protocol, Union
 from desim.checks import did_you_mean, short_repr
 from desim.cli.helptext import plain_help, plain_text
 from desim.cli.options import named_as_given
+from desim.core import interrupt
 from desim.exceptions import EXTRAS, DesimError, InvalidConfiguration, RecordError, WorkloadError, missing
 from desim.files import is_storage_error
 
@@ -94,8 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command: Command | None = None
     is_main = threading.current_thread() is threading.main_thread()
-    if is_default := is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # with which batch systems end jobs: as Ctrl-C
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}  # SIGTERM ends batch jobs
+    ours = [number for number in usual if is_main and signal.getsignal(number) is usual[number]]
+    for number in ours:
+        signal.signal(number, interrupt)
     try:
         command = _parse(arguments)
         status = command.execute()
@@ -111,8 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         status = _complain(*told)
     finally:
-        if is_default:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ours:
+            signal.signal(number, usual[number])
         if argv is None:
             gc.freeze()  # this program ends: Python would collect garbage among all its modules, for 0.2 s
     return status

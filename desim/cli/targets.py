@@ -50,6 +50,7 @@ def clear_result(directory: Path, *, force: bool) -> None:
                     part.unlink()
                 if table.is_dir():
                     table.rmdir()
+            remove_leftovers(directory)
             (directory / PROVENANCE_FILE).unlink(missing_ok=True)
             (directory / INFO_FILE).unlink()
     except RecordError:

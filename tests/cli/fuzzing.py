@@ -213,8 +213,9 @@ def perform(number: int, here: Path, main: Callable[[list[str]], int]) -> dict[s
         is_parser = "For full helptext" in error.getvalue()  # which adds the help of an option in a box
         kind = "accepted" if status == 0 else "one sentence" if error.getvalue().count("\n") == 1 else "several lines"
         kind = "parser" if is_parser else kind
-        if status == 1 and not (arguments[0] == "validate" and not error.getvalue()):  # which says what is invalid
-            kind = f"status 1, {kind}"
+        if status == 1:  # validate says on standard output what is invalid
+            is_told = arguments[0] == "validate" and not error.getvalue() and out.getvalue()
+            kind = "one sentence" if is_told else f"status 1, {kind}"
     except TooLong:
         kind = "too long"
     except BaseException:

@@ -62,8 +62,7 @@ def test_a_signal_ends_a_run_with_what_it_has_recorded(tmp_path: Path, number: i
         done = subprocess.run([*CALL, "recover", str(out)], capture_output=True, text=True, check=False)
         if done.returncode == 2:
             assert "before a part was complete" in done.stderr
-            assert "part-000001" not in phase
-            assert "part-000003" not in phase
+            assert "part-000003" not in phase  # the first with rows is complete once result.json says so
             return
     else:
         assert status == 1

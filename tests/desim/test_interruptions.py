@@ -107,6 +107,35 @@ assert result.info["status"] == "complete"
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", ["__del__", "_raw_object_cache_notify"])
+def test_an_interrupt_is_not_lost_where_python_ignores_exceptions(name: str) -> None:
+    """LLVM calls functions of its binding while numba compiles; an exception in them is printed and forgotten."""
+    code = f"""
+import ctypes, time
+from desim.core import interrupt
+signal.signal(signal.SIGINT, interrupt)
+
+def {name}(self=None):
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1_000):
+        pass
+
+try:
+    if "{name}" == "__del__":
+        del type("Closed", (), dict(__del__=__del__))().missing
+    else:
+        ctypes.CFUNCTYPE(None)({name})()
+except AttributeError:
+    pass
+try:
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("ended", signal.getsignal(signal.SIGALRM) is signal.SIG_DFL)
+"""
+    done = python(PREPARE + code)
+    assert (done.stdout, done.stderr) == ("ended True\n", "")
+
+
 def test_simulations_run_in_threads() -> None:
     results: list[Result] = []
     handler = signal.getsignal(signal.SIGINT)

@@ -9,7 +9,7 @@ import pytest
 from small_agents import FirstFit, python, random_jobs
 
 from desim import RecordError, Result, simulate
-from desim.files import locked
+from desim.files import HOST, locked
 from desim.problems.batch import BatchCluster
 from desim.records import close_cut
 from desim.validation import validate
@@ -40,7 +40,11 @@ def test_a_killed_run_is_closed_at_its_last_complete_part(tmp_path: Path) -> Non
     (out / "jobs" / "part-000099.parquet").write_bytes(b"of a part that other tables lack")
     draft = out / "jobs" / ".part-000100.parquet.1@elsewhere.partial"
     draft.touch()
+    dead = python("import os; print(os.getpid())").stdout.strip()
+    own = out / f".result.json.{dead}@{HOST}.partial"
+    own.touch()
     assert close_cut(out) == 1
+    assert not own.exists()
     result = Result.load(out)
     whole = simulate(BatchCluster(random_jobs(4_000, 8), 20_000), FirstFit()).jobs
     assert result.info["status"] == "interrupted"

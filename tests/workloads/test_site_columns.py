@@ -137,7 +137,7 @@ def test_qualities_of_service() -> None:
 
 BROKEN = {
     "tasks": "x", "memory": "7 parsecs", "gpus": "-1", "exclusive": "perhaps", "tasks_per_node": "1.5",
-    "resource:fpga": "y", "sizes": "4", "think_time": "-1", "run_time:A100": "nan7",
+    "resource:fpga": "y", "sizes": "4", "think_time": "-1", "run_time:A100": "1e16",
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Request, Size
 from desim.workloads.batch._cells import cells_of, found_columns, is_missing, number, several
 from desim.workloads.batch.trace import Trace, TraceReason
+from desim.workloads.json_fields import LARGEST
 
 __all__ = ["SiteColumns", "named_users"]
 
@@ -220,8 +221,8 @@ def _is_number(text: str) -> bool:
 
 def _time(name: str, cell: Any) -> float:
     value = number(name, cell)
-    if not 0 <= value < float("inf"):
-        raise InvalidConfiguration(f"{name}: got {cell!r}, expected a finite number >= 0")
+    if not 0 <= value <= LARGEST:
+        raise InvalidConfiguration(f"{name}: got {cell!r}, expected a finite number >= 0 and at most {LARGEST:g}")
     return value
 
 
