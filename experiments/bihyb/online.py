@@ -36,8 +36,11 @@ RULES = {
     "Longest path left": "rank-up-eft-idle",
 }
 """Rules that start every stage that fits, by their name in tables."""
-PASSES = (1, 10, 100)
-"""Pairs of passes of the search at each arrival."""
+SEARCHES = {
+    f"Search, {passes}": f"search:dag:turnaround_time_mean:{passes.split()[0]}"
+    for passes in ("1 pass", "10 passes", "100 passes")
+}
+"""Searches with pairs of passes at each arrival, by their name in tables."""
 SIZE, QUICK_SIZE = 150, 10
 NUM_INSTANCES = 10
 WARM = "search:dag:turnaround_time_mean:1"
@@ -148,14 +151,13 @@ class Online(DataStudy):
         """Return rules and searches at each load."""
         size = QUICK_SIZE if self.quick and self.data is None else SIZE
         stages = Setting(size, self.place, check=self.quick)
-        passes = PASSES[:1] if self.quick else PASSES
-        searches = {f"Search, {count} pass{'es' * (count > 1)}": f"search:dag:turnaround_time_mean:{count}" for count in passes}
+        agents = RULES | dict(list(SEARCHES.items())[: 1 if self.quick else None])
         return [
             Panel(
                 f"{size} queries arrive",
                 "load",
                 {f"load {load}": Arrivals(stages, load) for load in (LOADS[-1:] if self.quick else LOADS)},
-                {name: Choice(agent) for name, agent in (RULES | searches).items()},
+                {name: Choice(agent) for name, agent in agents.items()},
             )
         ]
 
