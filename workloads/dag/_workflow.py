@@ -61,12 +61,15 @@ class Task:
         Computation size of the task.
     reads, writes : mapping of str to float or None
         Size in bytes of each file that the task reads or writes, None where unknown.
+    demands : mapping of str to float, optional
+        Amounts of resources that the task takes of a pool. Either all tasks of a workflow have them, or none has.
     """
 
     name: str
     work: float
     reads: Mapping[str, float | None]
     writes: Mapping[str, float | None]
+    demands: Mapping[str, float] | None = None
 
 
 class WorkflowOptions(TypedDict, total=False):
@@ -187,8 +190,10 @@ def build(
     if report is not None:
         report.merge(own)
     work = [task.work for task in tasks]
+    demands = None if tasks[0].demands is None else [task.demands for task in tasks]
+    names, may_be_apart = list(by_name), repairs.allow_disconnected
     try:
-        return Job(0, work, sized, names=list(by_name), label=label, allow_disconnected=repairs.allow_disconnected)
+        return Job(0, work, sized, names=names, label=label, demands=demands, allow_disconnected=may_be_apart)
     except WorkloadError as error:
         raise WorkloadError(f"{source}: {error}") from error
 
