@@ -23,6 +23,7 @@ class WorkflowReason(ListedReason):
 
     NEGATIVE_SIZE = ("changed", "negative size of a file: its absolute value used")
     ASSUMED_RUN_TIME = ("changed", "run time unknown: the given one used")
+    ASSUMED_DEMAND = ("changed", "cores or memory of a task unknown: one core, no memory used")
     ASSUMED_SIZE = ("changed", "size of a file unknown: the given one used")
     OTHER_SIZE = ("ignored", "size where a file is read, if its writer states another")
     REPEATED_RELATION = ("ignored", "relation of two tasks that is stated more than once")
@@ -106,6 +107,7 @@ class Repairs:
     default_size: float | None = None
     allow_disconnected: bool = True
     strict: bool = False
+    resources: Sequence[str] = ()  # that tasks demand
     report: WorkflowReport = field(default_factory=WorkflowReport)
 
     def __post_init__(self) -> None:
@@ -123,6 +125,12 @@ class Repairs:
                 raise WorkloadError(f"{where}: has no run time; try default_run_time, or --default-run-time")
             self.report.add(WorkflowReason.ASSUMED_RUN_TIME, [_short(where)])
         return run_time * self.reference_speed
+
+    def demand(self, where: str, amount: float | None, assumed: float) -> float:
+        """Return the amount of a resource that a task takes, or the assumed one if it states none."""
+        if amount is None:
+            self.report.add(WorkflowReason.ASSUMED_DEMAND, [_short(where)])
+        return assumed if amount is None else amount
 
     def size(self, where: str, size: float | None) -> float | None:
         """Return the size of a file, None if it states none; some generators count bytes in 32 bits with a sign."""
