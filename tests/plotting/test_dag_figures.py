@@ -32,6 +32,7 @@ from desim.agents.dag import EFT, FIFO, HEFT, ListScheduler, RankUp, create
 from desim.plotting import executor_utilization, gantt, jobs_in_system, pool_utilization, queue_length, utilization
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster
 from desim.problems.dag.figures import FIGURES
+from desim.problems.dag.view import view
 from desim.processes import Outage, planned_outages
 from tests.agents.below_optimum import random_pools
 
@@ -403,3 +404,21 @@ def test_amounts_held_add_up_to_the_utilization() -> None:
     assert {name for name, figure in FIGURES.items() if figure.suits([result])} == {"gantt", "pools", "jobs"}
     with pytest.raises(InvalidConfiguration, match="expected a run on pools"):
         pool_utilization(simulate(DagCluster([Job(1, [1.0])], Executors([1.0])), create("heft")))
+
+
+def test_the_interactive_view_has_rows_for_what_runs_at_once() -> None:
+    result = on_pools()
+    seen = view(result)
+    chart = seen.charts["executors"]
+    copies = result.table("copies").filter(result.table("copies")["starting_time"].is_not_null())
+    owned = chart.owner >= 0
+    rows = list(zip(chart.first[owned], chart.begin[owned], chart.end[owned], strict=True))
+    assert len(rows) == len(copies)
+    for one, other in combinations(sorted(rows), 2):
+        assert one[0] != other[0] or one[2] <= other[1]
+    assert {name for name in seen.curves if name.startswith("utilization")} == {
+        f"utilization_{name}" for name in result.info["resources"]
+    }
+    assert all(0.0 <= value <= 100.0 for name in seen.curves for value in seen.curves[name].value if "util" in name)
+    with pytest.raises(InvalidConfiguration, match="try pool_utilization"):
+        utilization(result)

@@ -49,13 +49,16 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "WORDS",
+    "amounts_held",
     "down_executors",
     "executor_names",
     "executor_utilization",
     "find_critical_chain",
     "gantt",
+    "is_of_pools",
     "jobs_in_system",
     "names_of_copies",
+    "places_of",
     "pool_utilization",
     "started_copies",
     "steps_of",
@@ -220,7 +223,7 @@ def gantt(
     span = span_of(runs, window)
     tables = [started_copies(run) for run in runs]
     coloring = _color(runs, tables, color_by)
-    places = [_places(run, copies) for run, copies in zip(runs, tables, strict=True)]
+    places = [places_of(run, copies) for run, copies in zip(runs, tables, strict=True)]
     tallest = max(sum(counts) for _, counts in places)
     height = min(max(0.38 * tallest, 1.4), 6.4 if len(runs) == 1 else 3.6)
     panels = new_panels(axes, len(runs), height=height)
@@ -247,7 +250,7 @@ def _draw_copies(
     arrows = len(moved) <= MOST_ARROWS
     half = HALF_APART if arrows and len(moved) else HALF
     executor = copies["executor"].to_numpy()
-    place, counts = _places(run, copies)
+    place, counts = places_of(run, copies)
     parts = np.array(counts)[executor]
     rows = executor + half * ((2 * place + 1) / parts - 1)
     boxes = boxes_of(copies["starting_time"], copies["finish_time"], rows, half / parts)
@@ -273,7 +276,7 @@ def _draw_copies(
     _draw_arrows(axes, moved.filter(critical), half, "critical transfers", **THICK_ARROW)
 
 
-def _places(run: Result, copies: pl.DataFrame) -> tuple[NDArray[np.int64], list[int]]:
+def places_of(run: Result, copies: pl.DataFrame) -> tuple[NDArray[np.int64], list[int]]:
     """Return the place of each copy among those that run on its executor at once, and the number of places of each."""
     place = np.zeros(len(copies), np.int64)
     counts = [1] * int(run.info["num_executors"])
@@ -469,8 +472,12 @@ def utilization(
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results do not come from ``dag``.
+        If an argument is out of range or the results do not come from ``dag``, or are on pools: see
+        `pool_utilization`.
     """
+    for run in load_runs(results, "dag"):
+        if is_of_pools(run):
+            raise InvalidConfiguration(f"{title_of(run) or 'results'}: got a run on pools; try pool_utilization")
     return draw_utilization(
         results, "dag", steps_of, ("running", "running executors"), "executors", unit=unit, **options
     )
@@ -522,7 +529,7 @@ def pool_utilization(
     entries: dict[str, Any] = {}
     for panel, run in zip(panels, runs, strict=True):
         resources, metrics = run.info["resources"], run.metrics()
-        steps = [_amounts_held(run, resource) for resource in resources]
+        steps = [amounts_held(run, resource) for resource in resources]
         curves = [(table["time"], table["share"]) for table in steps]
         lines = draw_curves(panel, curves, [styles[resource] for resource in resources], stepped=True)
         entries |= dict(zip(resources, lines, strict=True))
@@ -536,7 +543,7 @@ def pool_utilization(
     return panels
 
 
-def _amounts_held(run: Result, resource: str) -> pl.DataFrame:
+def amounts_held(run: Result, resource: str) -> pl.DataFrame:
     """Return the ``share`` of a resource of all pools that copies hold, in percent of what is up, by ``time``."""
     amount, node = f"capacity_{resource}", ["arrival_number", "node"]
     pools = run.table("executors").select("executor", amount)
