@@ -7,8 +7,9 @@ in a `DagReport`; `DagReason` explains the reasons.
 
 The work of a task is its duration times a reference speed. With ``work="instances"``, it is also multiplied by the
 number of instances, as if each of them had run as long as the task. With ``demands``, a task takes the planned cores
-and memory of all its instances at once. The trace has no data on transfers, so all edges have size 0. A job is submitted
-when its first task started, because the trace does not state how long it waited. Its label is its name in the trace.
+and memory of all its instances at once. The trace has no data on transfers, so all edges have size 0. A job is
+submitted when its first task started, because the trace does not state how long it waited. Its label is its name in the
+trace.
 """
 
 from __future__ import annotations

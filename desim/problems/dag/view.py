@@ -102,7 +102,9 @@ def view(run: Result) -> View:
     curves = {}
     for resource in run.info.get("resources", ()):
         held = f"{resource} held (% of those up)"
-        curves[f"utilization_{resource}"] = joined(amounts_held(run, resource).fill_nan(0.0), "share", held, least=0.0, most=100.0)
+        curves[f"utilization_{resource}"] = joined(
+            amounts_held(run, resource).fill_nan(0.0), "share", held, least=0.0, most=100.0
+        )
     if not is_of_pools(run):
         share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("running") / pl.col("up")).otherwise(0.0)
         curves["utilization"] = joined(
