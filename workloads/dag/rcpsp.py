@@ -201,7 +201,7 @@ def write(path: Pathish, job: Job, pool: Executors) -> None:
     if wrong or job.run_times is not None or job.parent_size.any():
         raise WorkloadError(
             f"{path}: job {job.job_id}: expected integers up to 1e15 as run times, demands and capacities, no data on "
-            "edges, and no run times of its own"
+            "edges, and no run times per executor"
         )
     is_patterson = suffix_of(path) == _PATTERSON
     write_lines(path, (_in_patterson if is_patterson else _in_psplib)(job, rows, list(capacity.values())))
