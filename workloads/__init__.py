@@ -24,6 +24,7 @@ from here by their short names, for example ``from desim.workloads import lublin
 `dag.pegasus`                 workflows of Pegasus 5 in YAML, read
 `dag.stg`                     task graphs of the Standard Task Graph set, read and written
 `dag.jobshop`                 job shops in the standard format or Taillard's, read and written
+`dag.rcpsp`                   resource-constrained projects of PSPLIB and Patterson, read, written and generated
 `dag.executors`               executors of different speeds, optionally in racks
 `dag.submissions`             submission times of DAG jobs: batch, Poisson, trace
 `deferrable`                  generated deferrable jobs and the capacity that is left for them

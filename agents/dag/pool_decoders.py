@@ -100,6 +100,8 @@ class PoolSearch(NamedTuple):
         Values of the best and of the current schedule.
     state : array of uint64, shape (1,)
         State of the random generator.
+    few : bool
+        Whether the nodes are few, and amounts are exact.
     """
 
     starts: Floats
@@ -108,6 +110,7 @@ class PoolSearch(NamedTuple):
     current_own: IntArray
     values: Floats
     state: NDArray[np.uint64]
+    few: bool
 
 
 @compiled
@@ -389,6 +392,134 @@ def generate(net: Network, keys: Floats, own: IntArray) -> tuple[float, Floats, 
     return np.inf if now.counts[3] else now.ends.max(), now.starts, now.pools
 
 
+class Profile(NamedTuple):
+    """Used amounts of each pool over time, in steps.
+
+    Attributes
+    ----------
+    times : array of float, shape (k, s)
+        Begin of each step.
+    used : array of float, shape (k, s, r)
+        Amounts used in it; the last step does not end.
+    lengths : array of int, shape (k,)
+        Number of steps.
+    """
+
+    times: Floats
+    used: Floats
+    lengths: IntArray
+
+
+@_small
+def _first_fit(net: Network, profile: Profile, node: int, pool: int, earliest: float) -> float:
+    """Return the first time from an earliest one at which a node fits on a pool; infinite if never."""
+    times, length, run_time = profile.times[pool], profile.lengths[pool], net.run_times[node, pool]
+    place = 0
+    while place + 1 < length and times[place + 1] <= earliest:
+        place += 1
+    start, at = earliest, place
+    while at < length and (at == place or times[at] < start + run_time):
+        fits = True
+        for kind in range(net.limits.shape[1]):
+            fits &= profile.used[pool, at, kind] + net.demands[node, pool, kind] <= net.limits[pool, kind]
+        at += 1
+        if not fits:
+            if at == length:
+                return np.inf
+            place, start = at, times[at]
+    return start
+
+
+@_small
+def _split(profile: Profile, pool: int, time: float) -> None:
+    """Let a step of a pool begin at a time."""
+    at = profile.lengths[pool]
+    while profile.times[pool, at - 1] > time:
+        at -= 1
+    if profile.times[pool, at - 1] == time:
+        return
+    for place in range(profile.lengths[pool], at - 1, -1):
+        profile.times[pool, place] = profile.times[pool, place - 1] if place > at else time
+        for kind in range(profile.used.shape[2]):
+            profile.used[pool, place, kind] = profile.used[pool, place - 1, kind]
+    profile.lengths[pool] += 1
+
+
+@compiled
+def _profile_of(net: Network) -> Profile:
+    """Return the profile of the copies that run, with room for all nodes."""
+    count, size = len(net.limits), 2 * len(net.run_times) + len(net.release_times) + 1
+    profile = Profile(np.empty((count, size)), np.empty((count, size, net.limits.shape[1])), np.ones(count, np.int64))
+    profile.times[:, 0], profile.used[:, 0] = net.now, net.used
+    for release in range(len(net.release_times)):  # in order of time
+        pool = net.release_pools[release]
+        _split(profile, pool, max(net.release_times[release], net.now))
+        profile.used[pool, profile.lengths[pool] - 1] -= net.release_units[release]
+    return profile
+
+
+@_small
+def _take(net: Network, profile: Profile, node: int, pool: int, start: float) -> None:
+    """Add the demands of a node to the profile."""
+    finish = start + net.run_times[node, pool]
+    _split(profile, pool, start)
+    _split(profile, pool, finish)
+    for place in range(profile.lengths[pool]):
+        if start <= profile.times[pool, place] < finish:
+            for kind in range(net.limits.shape[1]):
+                profile.used[pool, place, kind] += net.demands[node, pool, kind]
+
+
+@_small
+def _first_of(order: IntArray, pools: IntArray, missing: IntArray) -> int:
+    """Return the first node in order that has no pool yet, but whose parents have; NONE if there is none."""
+    for node in order:
+        if pools[node] == NONE and not missing[node]:
+            return int(node)
+    return NONE
+
+
+@compiled
+def generate_serially(net: Network, keys: Floats, own: IntArray) -> tuple[float, Floats, IntArray]:
+    """Generate the schedule in which each node in turn starts as early as it fits; parameters are as for `generate`.
+
+    A node may start before others that came first, and resources may be left idle for a node that needs many. Some of
+    these schedules are optimal, while there may be no optimal one among those of `generate` (R. Kolisch, "Serial and
+    parallel resource-constrained project scheduling methods revisited", European Journal of Operational Research 90(2),
+    1996).
+    """
+    number, order, profile = len(keys), ranks_of(keys)[1], _profile_of(net)
+    missing, ready = net.parents.copy(), np.maximum(net.ready, net.now)
+    starts, ends, pools = np.zeros(number), np.zeros(number), np.full(number, NONE)
+    for _ in range(number):
+        node, best, first = _first_of(order, pools, missing), NONE, np.inf
+        for pool in range(len(net.limits)):
+            if node != NONE and (own[node] == NONE or own[node] == pool):
+                start = _first_fit(net, profile, node, pool, ready[node, pool])
+                if start + net.run_times[node, pool] < first:
+                    best, first, starts[node] = pool, start + net.run_times[node, pool], start
+        if best == NONE:
+            return np.inf, starts, pools
+        ends[node], pools[node] = first, best
+        _take(net, profile, node, best, starts[node])
+        for edge in range(net.first[node], net.first[node + 1]):
+            child = net.child[edge]
+            missing[child] -= 1
+            for pool in range(len(net.limits)):
+                arrival = first
+                if pool != best and net.moves:
+                    arrival += net.lag[edge] * net.seconds[best, pool] + net.latencies[best, pool]
+                ready[child, pool] = max(ready[child, pool], arrival)
+    return ends.max(), starts, pools
+
+
+@compiled
+def _schedule(net: Network, keys: Floats, own: IntArray, serial: bool) -> tuple[float, Floats, IntArray]:
+    if serial:
+        return generate_serially(net, keys, own)
+    return generate(net, keys, own)
+
+
 @compiled
 def value_of(net: Network, starts: Floats, pools: IntArray, makespan: float) -> float:
     """Return the value of a schedule: the weighted sum of its makespan and of the ends of the jobs."""
@@ -425,6 +556,9 @@ def _uniform(state: NDArray[np.uint64]) -> float:
 def improve(net: Network, back: Network, search: PoolSearch, passes: int, slack: float) -> None:
     """Search: justify the current schedule with random noise, and accept it unless it is worse by more than a share.
 
+    Of a few nodes, a fifth of the pairs of passes changes the order much, and half of the pairs are serial: small
+    changes find few other schedules then.
+
     Parameters
     ----------
     net, back : Network
@@ -439,13 +573,15 @@ def improve(net: Network, back: Network, search: PoolSearch, passes: int, slack:
     number = len(search.starts)
     keys, own = np.empty(number), np.full(number, NONE)
     for _ in range(passes):
-        share = 0.05 if _uniform(search.state) < 0.5 else 0.02
+        draw = _uniform(search.state)
+        share = 0.05 if draw < 0.5 else 0.5 if search.few and draw > 0.8 else 0.02
+        serial = search.few and _uniform(search.state) < 0.5
         for node in range(number):
             noise = _uniform(search.state) + _uniform(search.state) + _uniform(search.state) - 1.5
             end = search.current[node] + net.run_times[node, search.current_own[node]] - net.now
             keys[node] = -end * (1.0 + 2.0 * share * noise)
         if net.makespan_weight > 0.0:
-            length, starts, pools = generate(back, keys, search.current_own)
+            length, starts, pools = _schedule(back, keys, search.current_own, serial)
             if length == np.inf:
                 continue
             for node in range(number):
@@ -453,7 +589,7 @@ def improve(net: Network, back: Network, search: PoolSearch, passes: int, slack:
         else:
             for node in range(number):
                 keys[node] = -keys[node] - net.run_times[node, search.current_own[node]]
-        makespan, starts, pools = generate(net, keys, own)
+        makespan, starts, pools = _schedule(net, keys, own, serial)
         value = value_of(net, starts, pools, makespan)
         if value <= search.values[1] * (1.0 + slack):
             search.values[1] = value

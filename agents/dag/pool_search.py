@@ -22,6 +22,8 @@ IntArray = NDArray[np.int64]
 
 PASSES = "desim.agents.dag.pool_decoders"
 AT_ONCE = 8  # passes between two readings of the clock
+FEW = 200
+"""Number of nodes up to which serial passes are quick, and small changes of their order find few other schedules."""
 SLACK = 0.002  # share by which an accepted schedule may be worse at the beginning of the search
 
 
@@ -34,11 +36,14 @@ class PoolState(NamedTuple):
         Nodes to plan, and the same with all edges reversed and all pools empty.
     owners : list of (JobState, int)
         Job and number of each node.
+    few : bool
+        Whether the nodes are few, and amounts are exact.
     """
 
     net: Any
     back: Any
     owners: list[tuple[JobState, int]]
+    few: bool
 
     @classmethod
     def of(
@@ -135,7 +140,7 @@ class PoolState(NamedTuple):
             **_grouped([(child, parent, size) for parent, child, size in edges], len(owners)),
             **{**common, "seconds": executors.seconds_per_unit.T.copy(), "latencies": executors.latencies.T.copy()},
         )
-        return cls(net, back, owners)
+        return cls(net, back, owners, len(owners) <= FEW and not by_shares)
 
 
 def _divisors(capacity: IntArray, *others: IntArray) -> IntArray:
@@ -188,6 +193,7 @@ def search(situation: PoolState, beginnings: Iterable[Floats], budget: Budget, s
         current_own=np.zeros(number, dtype=np.int64),
         values=np.full(2, np.inf),
         state=state,
+        few=situation.few,
     )
     for keys in beginnings:
         passes.evaluate(situation.net, keys, found)
@@ -198,6 +204,7 @@ def search(situation: PoolState, beginnings: Iterable[Floats], budget: Budget, s
         if elapsed >= 1.0:
             break
         at_once = int(min(AT_ONCE, most - done))
-        passes.improve(situation.net, situation.back, found, at_once, SLACK * (1.0 - max(done / most, elapsed)))
+        slack = SLACK * (1.0 - max(done / most, elapsed))
+        passes.improve(situation.net, situation.back, found, at_once, slack)
         done += at_once
     return found

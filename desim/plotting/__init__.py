@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from desim.plotting.page import Table
     from desim.problems.batch.figures import queue_length, waiting_by_size
     from desim.problems.dag.drawings import dag_drawing
-    from desim.problems.dag.figures import executor_utilization, jobs_in_system
+    from desim.problems.dag.figures import executor_utilization, jobs_in_system, pool_utilization
     from desim.problems.deferrable.figures import capacity_use, known_work
     from desim.problems.multiserver.figures import (
         allocation_map,
@@ -74,6 +74,7 @@ __all__ = [
     "mean_curves",
     "metric_lines",
     "performance_profiles",
+    "pool_utilization",
     "queue_length",
     "resource_utilization",
     "reward_parts",
@@ -91,7 +92,7 @@ HOMES = {
     "plotting.page": "Table",
     "problems.batch.figures": "queue_length waiting_by_size",
     "problems.dag.drawings": "dag_drawing",
-    "problems.dag.figures": "executor_utilization jobs_in_system",
+    "problems.dag.figures": "executor_utilization jobs_in_system pool_utilization",
     "problems.deferrable.figures": "capacity_use known_work",
     "problems.multiserver.figures": "allocation_map average_reward bipartite_drawing cumulative_reward "
     "resource_utilization reward_parts reward_ratio",

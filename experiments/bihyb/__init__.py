@@ -16,6 +16,6 @@ FAMILY = Family(
     source='R. Wang, Z. Hua, G. Liu, J. Zhang, J. Yan, F. Qi, S. Yang, J. Zhou and X. Yang, "A bi-level framework for '
     'learning to solve combinatorial optimization on graphs", NeurIPS 2021.',
     package="desim.experiments.bihyb",
-    modules=("stages",),
+    modules=("stages", "online"),
 )
 """Experiments of the paper, in the order in which they are run."""

@@ -114,6 +114,7 @@ def perform(run: Run) -> dict[str, Any]:
     choice: Choice = run.agent
     jobs, machines = shop(setting, run.seed)
     agent: Any
+    warm: Any
     if choice.policy == CP_SAT:
         agent, warm = (
             Optimum(duplication=False, time_limit=limit) for limit in (choice.parameters[0][1], WARM_SECONDS)

@@ -144,9 +144,17 @@ def files(rng: random.Random, here: Path) -> list[tuple[str, Callable[[], str | 
     stored = json.loads((here / "stored" / "result.json").read_text())
     made = json.loads((here / "stored" / "provenance.json").read_text())
     out = str(here / "copy")
-    sacct, stg, standard, taillard, pegasus = (
+    sacct, stg, standard, taillard, pegasus, psplib, patterson = (
         (CORPUS / name).read_text()
-        for name in ("sacct.csv", "graph.stg", "standard.jsp", "taillard.jsp", "pegasus.yml")
+        for name in (
+            "sacct.csv",
+            "graph.stg",
+            "standard.jsp",
+            "taillard.jsp",
+            "pegasus.yml",
+            "project.sm",
+            "project.rcp",
+        )
     )
     return [
         ("w.swf", lambda: mutated_text(rng, SWF), (*BATCH, "--trace", "FILE")),
@@ -167,6 +175,8 @@ def files(rng: random.Random, here: Path) -> list[tuple[str, Callable[[], str | 
         ("w.stg", lambda: mutated_text(rng, stg), (*DAG, "--trace", "FILE")),
         ("w.jsp", lambda: mutated_text(rng, standard), (*DAG, "--trace", "FILE")),
         ("w.jsp", lambda: mutated_text(rng, taillard), (*DAG, "--trace", "FILE")),
+        ("w.sm", lambda: mutated_text(rng, psplib), (*DAG, "--trace", "FILE")),
+        ("w.rcp", lambda: mutated_text(rng, patterson), (*DAG, "--trace", "FILE")),
         ("w.yml", lambda: mutated_text(rng, pegasus), (*DAG, "--trace", "FILE")),
         (
             "stored/provenance.json",

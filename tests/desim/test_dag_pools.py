@@ -65,6 +65,14 @@ def test_exact_fills_start_together() -> None:
         assert starts_of(simulate(DagCluster([job], executors), create("fifo-eft-idle"))) == [0.0] * count
 
 
+def test_large_amounts_are_exact() -> None:
+    """Of 131,795,956,000 bytes, no millionth is added, and two halves fit together."""
+    executors = Executors([1.0], capacities=[{"memory": 131_795_956_000}])
+    assert executors.capacities == [{"memory": 131_795_956_000.0}]
+    job = job_of(*[(1, {"memory": 65_897_978_000})] * 2, (1, {"memory": 1}))
+    assert starts_of(simulate(DagCluster([job], executors), create("fifo-eft-idle"))) == [0.0, 0.0, 1.0]
+
+
 def test_a_demand_beyond_a_pool_makes_it_ineligible() -> None:
     executors = Executors([1.0, 1.0], capacities=[{"cores": 1}, {"cores": 8, "gpus": 1}])
     job = job_of((1, {"cores": 2}), (1, {"gpus": 1}), (1, {"cores": 1}))

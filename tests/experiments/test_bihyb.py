@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from desim.exceptions import WorkloadError
 from desim.experiments.bihyb import FAMILY
-from desim.experiments.bihyb.simulate import RULES, Setting, perform
+from desim.experiments.bihyb.online import Arrivals, queries
+from desim.experiments.bihyb.simulate import RULES, Setting, instance, perform
 from desim.experiments.bihyb.stages import PUBLISHED
 from desim.experiments.frame import Choice
 from desim.sweep import Run, Workers
 from desim.workloads.dag import stages
+from desim.workloads.dag.stages import CAPACITY
 
 DATA = Path("/work/shared/data")
 
@@ -28,6 +31,33 @@ def test_the_study_runs_on_generated_queries(tmp_path: Path) -> None:
         ends = {row: frame.estimate(panel, "10", row, "makespan").mean for row in frame.rows(panel)}
         assert ends["Search, 100 passes"] == min(ends.values())
         assert ends["Search, 100 passes"] >= frame.estimate(panel, "10", "SJF", "lower_bound").mean
+
+
+def test_the_queries_of_an_instance_arrive() -> None:
+    setting = Arrivals(Setting(10), load=0.5)
+    everything, pool = instance(setting.stages, 3)
+    jobs, again = queries(setting, 3)
+    assert again.capacities == pool.capacities
+    assert len(jobs) == 10 and sum(job.num_nodes for job in jobs) == everything.num_nodes
+    named = dict(zip(everything.names, everything.work.tolist(), strict=True))
+    assert {name: work for job in jobs for name, work in zip(job.names, job.work.tolist(), strict=True)} == named
+    assert sum(job.num_edges for job in jobs) == everything.num_edges
+    assert everything.demands is not None
+    units = [each["units"] for each in everything.demands if each is not None]
+    assert len(units) == everything.num_nodes
+    seconds = float(np.dot(units, everything.work)) / CAPACITY / 10
+    many = [queries(setting, seed)[0][-1].submission_time for seed in range(3, 303, 10)]  # the same instance
+    assert np.mean(many) == pytest.approx(9 * seconds / 0.5, rel=0.25)
+
+
+def test_rules_and_search_run_online(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    study = FAMILY.study("online")(quick=True, seeds=1, workers=Workers(1), out=tmp_path)
+    (frame,) = [block for block in study.blocks() if hasattr(block, "estimate")]
+    assert frame.num_invalid == 0
+    (panel,) = frame.panels
+    ends = {row: frame.estimate(panel, "load 2.0", row, "turnaround_time_mean").mean for row in frame.rows(panel)}
+    assert ends.pop("Search, 1 pass") <= min(ends.values()) * 1.02
 
 
 @pytest.mark.skipif(not (DATA / "bihyb").exists(), reason="needs bihyb/instances.json.gz")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -28,9 +28,13 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.agents.dag import EFT, FIFO, HEFT, ListScheduler, RankUp
-from desim.plotting import executor_utilization, gantt, jobs_in_system, queue_length, utilization
-from desim.problems.dag import Assign, Executors, Job, TaskCluster
+from desim.agents.dag import EFT, FIFO, HEFT, ListScheduler, RankUp, create
+from desim.plotting import executor_utilization, gantt, jobs_in_system, pool_utilization, queue_length, utilization
+from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster
+from desim.problems.dag.figures import FIGURES
+from desim.problems.dag.view import view
+from desim.processes import Outage, planned_outages
+from tests.agents.below_optimum import random_pools
 
 
 class EveryNodeTwice:
@@ -360,3 +364,61 @@ def test_wrong_arguments(troubled):
     ):
         with pytest.raises(InvalidConfiguration, match=message):
             draw(results, **options)
+
+
+# -- pools ----------------------------------------------------------------------------------------
+
+
+def on_pools() -> Result:
+    """Return a run with an outage on two pools, on which several copies run at once."""
+    jobs, pools = random_pools(1)
+    cluster = DagCluster(jobs, pools, processes=[planned_outages([Outage(5.0, 9.0, executors=[0])])])
+    return simulate(cluster, create("rank-up-eft-idle"))
+
+
+def test_copies_on_a_pool_do_not_cover_each_other() -> None:
+    result = on_pools()
+    axes = gantt(result)
+    found = boxes(axes, "copies")  # begin, end, lower and upper edge
+    assert len(found) == result.table("copies")["starting_time"].is_not_null().sum()
+    at_once = 0
+    for one, other in combinations(found.tolist(), 2):
+        together = min(one[1], other[1]) - max(one[0], other[0]) > 1e-9
+        apart = min(one[3], other[3]) - max(one[2], other[2]) <= 1e-9
+        assert apart or not together
+        at_once += together and round((one[2] + one[3]) / 2) == round((other[2] + other[3]) / 2)
+    assert at_once > 0
+
+
+def test_amounts_held_add_up_to_the_utilization() -> None:
+    result = on_pools()
+    axes = pool_utilization(result)
+    metrics, pools = result.metrics(), result.table("executors")
+    for name, line in zip(result.info["resources"], axes.get_lines(), strict=True):
+        time, share = line.get_data()
+        up = np.full(len(time), pools[f"capacity_{name}"].sum())
+        up[(time >= 5.0) & (time < 9.0)] -= pools[f"capacity_{name}"][0]
+        held = np.nan_to_num(np.asarray(share))[:-1] / 100 * up[:-1] * np.diff(time)
+        assert held.sum() / (up[:-1] * np.diff(time)).sum() == pytest.approx(metrics[f"utilization_{name}"])
+    assert axes.get_title("right").startswith("on average ")
+    assert {name for name, figure in FIGURES.items() if figure.suits([result])} == {"gantt", "pools", "jobs"}
+    with pytest.raises(InvalidConfiguration, match="expected a run on pools"):
+        pool_utilization(simulate(DagCluster([Job(1, [1.0])], Executors([1.0])), create("heft")))
+
+
+def test_the_interactive_view_has_rows_for_what_runs_at_once() -> None:
+    result = on_pools()
+    seen = view(result)
+    chart = seen.charts["executors"]
+    copies = result.table("copies").filter(result.table("copies")["starting_time"].is_not_null())
+    owned = chart.owner >= 0
+    rows = list(zip(chart.first[owned], chart.begin[owned], chart.end[owned], strict=True))
+    assert len(rows) == len(copies)
+    for one, other in combinations(sorted(rows), 2):
+        assert one[0] != other[0] or one[2] <= other[1]
+    assert {name for name in seen.curves if name.startswith("utilization")} == {
+        f"utilization_{name}" for name in result.info["resources"]
+    }
+    assert all(0.0 <= value <= 100.0 for name in seen.curves for value in seen.curves[name].value if "util" in name)
+    with pytest.raises(InvalidConfiguration, match="try pool_utilization"):
+        utilization(result)

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from desim import simulate
+from desim.agents.dag import create
 from desim.exceptions import WorkloadError
+from desim.problems.dag import DagCluster, Executors
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba import DagReason, DagReport, dags
 
@@ -312,3 +315,24 @@ def test_damaged_files(write: Write) -> None:
             check_books(stream.report, jobs, len(text.replace("\n\n", "\n").strip("\n").split("\n")))
     assert read > 25
     assert len(refused) > 15
+
+
+def test_planned_cores_and_memory_are_demands(write: Write) -> None:
+    lines = (
+        "M1,10,j_1,1,Terminated,1000,1060,100,0.5",
+        "R2_1,4,j_1,1,Terminated,1060,1070,50,",
+        "R3_1,2,j_1,1,Terminated,1060,1070,,0.25",
+    )
+    path = write(*lines)
+    assert next(iter(dags.jobs(path))).demands is None
+    stream = dags.jobs(path, demands=True)
+    (job,) = stream
+    assert job.demands == (
+        {"cores": 10.0, "memory": 5.0},
+        {"cores": 2.0, "memory": 0.0},
+        {"cores": 2.0, "memory": 0.5},
+    )
+    assert stream.report.count(DagReason.UNKNOWN_DEMAND) == 2
+    pool = Executors([1.0], capacities=[{"cores": 12, "memory": 100}])
+    result = simulate(DagCluster([job], pool), create("rank-up-eft-idle"))
+    assert result.metrics()["makespan"] == 70.0

@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from workload_files import DATA, data, edges_of, refusal
 
+from desim import simulate
+from desim.agents.dag import create
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag import to_networkx
+from desim.problems.dag import DagCluster, Executors, to_networkx
 from desim.problems.dag.job import Job
 from desim.workloads import wfformat
 
@@ -473,3 +475,66 @@ def test_damaged_files(put: Put) -> None:
             assert strict <= same(job, wfformat.read(path, relations="either"))
     assert read > 20
     assert len(refused) > 50
+
+
+def test_cores_and_memory_are_demands_if_asked_for(put: Put) -> None:
+    document = diamond()
+    runs = document["workflow"]["execution"]["tasks"]
+    runs[0] |= {"coreCount": 2, "memoryInBytes": 100}
+    for entry in runs[1:]:
+        entry["memoryInBytes"] = 7
+    path = put(document)
+    assert wfformat.read(path).demands is None
+    report = wfformat.WorkflowReport()
+    job = wfformat.read(path, demands=["cores", "memory"], report=report)
+    assert job.demands == ({"cores": 2.0, "memory": 100.0}, *[{"cores": 1.0, "memory": 7.0}] * 3)
+    assert {reason.name: report.count(reason) for reason in report.counts} == {"ASSUMED_DEMAND": 3}
+    assert wfformat.read(path, demands=["memory"], strict=True).demands is not None
+    with pytest.raises(WorkloadError, match="cores or memory of a task unknown"):
+        wfformat.read(path, demands=["cores"], strict=True)
+    with pytest.raises(InvalidConfiguration, match="demands: got 'disk', expected one of"):
+        wfformat.read(path, demands=["disk"])  # type: ignore[list-item]
+    old = flat(diamond())
+    old["workflow"]["tasks"][0] |= {"cores": 3.0, "memory": 5.0}
+    demands = wfformat.read(put(old), demands=["cores", "memory"]).demands
+    assert demands is not None and demands[0] == {"cores": 3.0, "memory": 5.0}
+
+
+def test_recorded_machines_are_pools(put: Put) -> None:
+    document = diamond()
+    entries = [{"nodeName": f"n{number}", "cpu": {"coreCount": 4}, "memoryInBytes": 100} for number in range(2)]
+    document["workflow"]["execution"]["machines"] = entries
+    pools = wfformat.machines(put(document))
+    assert (pools.names, pools.capacities) == (("n0", "n1"), [{"cores": 4.0, "memory": 100.0}] * 2)
+    job = wfformat.read(put(document), demands=["cores"])
+    result = simulate(DagCluster([job], pools), create("rank-up-eft-idle"))
+    assert result.jobs["status"].to_list() == ["completed"]
+    del entries[0]["memoryInBytes"]
+    assert wfformat.machines(put(document)).resources == ("cores",)
+    entries[1]["cpu"] = {}
+    with pytest.raises(WorkloadError, match=r"machines\[1\]: cpu: count: got nothing"):
+        wfformat.machines(put(document))
+    del document["workflow"]["execution"]["machines"]
+    with pytest.raises(WorkloadError, match="got no machines, expected at least one"):
+        wfformat.machines(put(document))
+
+
+def test_real_machines_and_demands() -> None:
+    path = data("workflows/montage-chameleon-2mass-005d-001.json")
+    pools, job = wfformat.machines(path), wfformat.read(path, demands=["cores", "memory"])
+    assert pools.capacities == [{"cores": 48.0, "memory": 131_795_956_000.0}]
+    result = simulate(DagCluster([job], pools), create("rank-up-eft-idle"))
+    assert result.metrics()["makespan"] < job.work.sum() / 5
+
+
+def test_demands_and_pools_are_written_and_read(tmp_path: Path) -> None:
+    pools = Executors([1.0, 2.0], 5.0, capacities=[{"cores": 4, "memory": 9}, {"cores": 2}])
+    job = Job(0, [1.0, 2.0], [(0, 1, 3.0)], names=["a", "b"], demands=[{"cores": 2.0}, {"cores": 0.5, "memory": 9.0}])
+    wfformat.write(tmp_path / "a.json", job, executors=pools)
+    read = wfformat.read(tmp_path / "a.json")
+    assert read.demands == ({"cores": 2.0, "memory": 0.0}, {"cores": 0.5, "memory": 9.0})
+    again = wfformat.executors_of(tmp_path / "a.json")
+    assert again is not None and again.describe() == pools.describe()
+    for demands in ([None, {}], [{"gpus": 1.0}, {}]):
+        with pytest.raises(WorkloadError, match="demands that WfFormat cannot store, expected cores and memory"):
+            wfformat.write(tmp_path / "b.json", Job(0, [1.0, 2.0], [(0, 1, 3.0)], demands=demands))

@@ -6,9 +6,10 @@ its parents. ``M1`` has no parent; ``J4_2_3_1`` depends on 2, 3 and 1. A task wi
 in a `DagReport`; `DagReason` explains the reasons.
 
 The work of a task is its duration times a reference speed. With ``work="instances"``, it is also multiplied by the
-number of instances, as if each of them had run as long as the task. The trace has no data on transfers, so
-all edges have size 0. A job is submitted when its first task started, because the trace does not state how long it
-waited. Its label is its name in the trace.
+number of instances, as if each of them had run as long as the task. With ``demands``, a task takes the planned cores
+and memory of all its instances at once. The trace has no data on transfers, so all edges have size 0. A job is
+submitted when its first task started, because the trace does not state how long it waited. Its label is its name in the
+trace.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = ["DagReason", "DagReport", "DagStream", "Work", "jobs"]
 
 Work = Literal["task_duration", "instances"]
 
-_COLUMNS = ("job_name", "task_name", "instance_num", "status", "start_time", "end_time")
+_COLUMNS = ("job_name", "task_name", "instance_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem")
 # Letter prefix, number of the task, numbers of its parents, and, rarely, a suffix
 _NAME = re.compile(r"[A-Za-z]+([0-9]{1,9})((?:_[0-9]{1,9})*)(_.*)?")
 
@@ -52,6 +53,7 @@ class DagReason(ListedReason):
     MISSING_PARENT = ("changed", "depends on a task that is not in the trace or was dropped: dependency removed")
     REPEATED_PARENT = ("changed", "names a parent twice: counted once")
     UNKNOWN_INSTANCES = ("changed", "number of instances empty or below 1: 1 used")
+    UNKNOWN_DEMAND = ("changed", "planned cores or memory empty: one core per instance, no memory used")
     INDEPENDENT = ("noted", "name without a number: no parents or children")
     SUFFIX = ("noted", "name with a suffix after the numbers, ignored")
 
@@ -94,6 +96,8 @@ class _Row(NamedTuple):
     status: str | None
     start: float | None
     end: float | None
+    cores: float | None
+    memory: float | None
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ class _Rules:
     reference_speed: float
     statuses: frozenset[str] | None
     allow_disconnected: bool
+    demands: bool
 
     def why_not(self, row: _Row) -> DagReason | None:
         """Return the reason why a row cannot be a task, or None."""
@@ -125,6 +130,7 @@ class _Task(NamedTuple):
     parents: tuple[int, ...]
     seconds: float
     instances: int
+    demands: dict[str, float]
 
 
 class DagStream:
@@ -203,6 +209,7 @@ def jobs(
     statuses: Iterable[str] | None = ("Terminated",),
     allow_disconnected: bool = True,
     contiguous: bool = False,
+    demands: bool = False,
 ) -> DagStream:
     """Open a table whose jobs are made one by one while they are used.
 
@@ -222,6 +229,9 @@ def jobs(
         Whether the rows of each job are consecutive. False reads the whole table and yields jobs in order of
         submission. True keeps only one job and the names of all jobs in memory, and yields jobs in the order of the
         file.
+    demands : bool
+        Whether nodes demand ``cores`` (``plan_cpu`` / 100) and ``memory`` (``plan_mem``, in percent of a machine's) of
+        a pool, each for all instances of the task at once.
 
     Returns
     -------
@@ -242,7 +252,7 @@ def jobs(
     if isinstance(statuses, str):
         raise InvalidConfiguration(f"statuses: got {statuses!r}, expected a collection of strings, or None")
     kept = None if statuses is None else frozenset(statuses)
-    rules = _Rules(work, speed, kept, allow_disconnected)
+    rules = _Rules(work, speed, kept, allow_disconnected, demands)
     return DagStream(path, rules, contiguous=contiguous)
 
 
@@ -267,7 +277,7 @@ def _make_job(rows: Sequence[_Row], rules: _Rules, report: DagReport, job_id: in
         else:
             dropped.append((reason, row.task))
     changed: _Findings = []
-    tasks = _numbered(fitting, dropped, changed)
+    tasks = _numbered(fitting, dropped, changed, demanded=rules.demands)
     edges = _edges(tasks, changed)
     _count(report, name, dropped)
     fault, disconnected = _fault(tasks, edges, rules)
@@ -288,6 +298,7 @@ def _make_job(rows: Sequence[_Row], rules: _Rules, report: DagReport, job_id: in
             submission_time=min(row.start for row in fitting if row.start is not None),
             names=[task.name for task in tasks],
             num_tasks=[task.instances for task in tasks],
+            demands=[task.demands for task in tasks] if rules.demands else None,
             label=name,
             allow_disconnected=True,
         )
@@ -295,7 +306,7 @@ def _make_job(rows: Sequence[_Row], rules: _Rules, report: DagReport, job_id: in
         raise WorkloadError(f"{name!r}: {error}") from error
 
 
-def _numbered(rows: Sequence[_Row], dropped: _Findings, changed: _Findings) -> list[_Task]:
+def _numbered(rows: Sequence[_Row], dropped: _Findings, changed: _Findings, *, demanded: bool) -> list[_Task]:
     """Return the tasks with the dependencies in their names; of tasks with the same number, only the first."""
     taken: set[int | str] = set()
     tasks = []
@@ -317,7 +328,12 @@ def _numbered(rows: Sequence[_Row], dropped: _Findings, changed: _Findings) -> l
             instances = 1
         parents = tuple(map(int, match[2].split("_")[1:])) if match else ()
         seconds = (row.end or 0.0) - (row.start or 0.0)
-        tasks.append(_Task(row.task, number, parents, seconds, instances))
+        cores, memory = (None if amount is None or amount < 0 else amount for amount in (row.cores, row.memory))
+        if demanded and (cores is None or memory is None):
+            changed.append((DagReason.UNKNOWN_DEMAND, row.task))
+        amounts = {"cores": 1.0 if cores is None else cores / 100, "memory": memory or 0.0}
+        demands = {what: amount * instances for what, amount in amounts.items()}
+        tasks.append(_Task(row.task, number, parents, seconds, instances, demands))
     return tasks
 
 

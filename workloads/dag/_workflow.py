@@ -23,6 +23,7 @@ class WorkflowReason(ListedReason):
 
     NEGATIVE_SIZE = ("changed", "negative size of a file: its absolute value used")
     ASSUMED_RUN_TIME = ("changed", "run time unknown: the given one used")
+    ASSUMED_DEMAND = ("changed", "cores or memory of a task unknown: one core, no memory used")
     ASSUMED_SIZE = ("changed", "size of a file unknown: the given one used")
     OTHER_SIZE = ("ignored", "size where a file is read, if its writer states another")
     REPEATED_RELATION = ("ignored", "relation of two tasks that is stated more than once")
@@ -61,12 +62,15 @@ class Task:
         Computation size of the task.
     reads, writes : mapping of str to float or None
         Size in bytes of each file that the task reads or writes, None where unknown.
+    demands : mapping of str to float, optional
+        Amounts of resources that the task takes of a pool. Either all tasks of a workflow have them, or none has.
     """
 
     name: str
     work: float
     reads: Mapping[str, float | None]
     writes: Mapping[str, float | None]
+    demands: Mapping[str, float] | None = None
 
 
 class WorkflowOptions(TypedDict, total=False):
@@ -103,6 +107,7 @@ class Repairs:
     default_size: float | None = None
     allow_disconnected: bool = True
     strict: bool = False
+    resources: Sequence[str] = ()  # that tasks demand
     report: WorkflowReport = field(default_factory=WorkflowReport)
 
     def __post_init__(self) -> None:
@@ -120,6 +125,12 @@ class Repairs:
                 raise WorkloadError(f"{where}: has no run time; try default_run_time, or --default-run-time")
             self.report.add(WorkflowReason.ASSUMED_RUN_TIME, [_short(where)])
         return run_time * self.reference_speed
+
+    def demand(self, where: str, amount: float | None, assumed: float) -> float:
+        """Return the amount of a resource that a task takes, or the assumed one if it states none."""
+        if amount is None:
+            self.report.add(WorkflowReason.ASSUMED_DEMAND, [_short(where)])
+        return assumed if amount is None else amount
 
     def size(self, where: str, size: float | None) -> float | None:
         """Return the size of a file, None if it states none; some generators count bytes in 32 bits with a sign."""
@@ -187,8 +198,10 @@ def build(
     if report is not None:
         report.merge(own)
     work = [task.work for task in tasks]
+    demands = None if tasks[0].demands is None else [task.demands for task in tasks]
+    names, may_be_apart = list(by_name), repairs.allow_disconnected
     try:
-        return Job(0, work, sized, names=list(by_name), label=label, allow_disconnected=repairs.allow_disconnected)
+        return Job(0, work, sized, names=names, label=label, demands=demands, allow_disconnected=may_be_apart)
     except WorkloadError as error:
         raise WorkloadError(f"{source}: {error}") from error
 

@@ -18,7 +18,7 @@ from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.reading import suffix_of
 from desim.workloads.catalogue import entries, located
-from desim.workloads.dag import dax, jobshop, pegasus, stg, submissions, tpch, wfformat
+from desim.workloads.dag import dax, jobshop, pegasus, rcpsp, stg, submissions, tpch, wfformat
 from desim.workloads.dag.executors import heterogeneous
 from desim.workloads.dag.random_dags import generate, with_ccr
 from desim.workloads.dag.wfformat import WorkflowReport
@@ -35,7 +35,9 @@ _READERS: Mapping[str, Callable[..., Job]] = {
     ".yaml": pegasus.read,
     ".stg": stg.read,
 }
-_JOB_SHOP = ".jsp"
+_PROJECTS = (".sm", ".rcp")
+_WITH_EXECUTORS = (".jsp", *_PROJECTS)
+"""Formats that state their executors, whose speed is 1: job shops and projects."""
 #: Mean interval in seconds and number of executors in LACHESIS' continuous mode; our default has the same load.
 _LACHESIS_INTERVAL, _LACHESIS_EXECUTORS = 45.0, 50
 
@@ -55,6 +57,7 @@ def descriptions() -> dict[str, str]:
         "FILE.dax, FILE.xml, FILE.yml": "Abstract workflow of Pegasus; separate several by commas.",
         "FILE.stg": "Task graph of the Standard Task Graph set.",
         "FILE.jsp": "Job shop in the standard format or Taillard's, with an executor for each machine.",
+        "FILE.sm, FILE.rcp": "Resource-constrained project of PSPLIB or Patterson, on one pool.",
     }
 
 
@@ -249,13 +252,13 @@ def read(path: Pathish, **options: Any) -> Job:
             near = did_you_mean(name, [_GENERATED, *entries()])
             raise WorkloadError(f"{name}: no such file or generated workload{near}; try {_GENERATED} or a file")
         raise InvalidConfiguration(
-            f"{name}: unknown workload format; expected a suffix among {', '.join((*_READERS, _JOB_SHOP))}"
+            f"{name}: unknown workload format; expected a suffix among {', '.join((*_READERS, *_WITH_EXECUTORS))}"
         )
     return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED} | options)
 
 
 def read_all(path: Pathish, **options: Any) -> list[Job]:
-    """Read all jobs of a file: the one of a workflow, or those of a job shop (``.jsp``).
+    """Read all jobs of a file: that of a workflow or a project (``.sm``, ``.rcp``), or those of a job shop (``.jsp``).
 
     Parameters
     ----------
@@ -276,11 +279,13 @@ def read_all(path: Pathish, **options: Any) -> list[Job]:
     WorkloadError
         If the file does not exist, cannot be read, or has invalid content.
     """
-    if _suffix(path) == _JOB_SHOP:
-        if given := sorted(options.keys() - {"report"}):
-            raise InvalidConfiguration(f"{given[0]}: applies only to workflows, not job shops")
-        return jobshop.read(path)[0]
-    return [read(path, **options)]
+    suffix = _suffix(path)
+    if suffix not in _WITH_EXECUTORS:
+        return [read(path, **options)]
+    is_project = suffix in _PROJECTS
+    if given := sorted(options.keys() - {"report", *["strict"] * is_project}):
+        raise InvalidConfiguration(f"{given[0]}: applies only to workflows, not to {path}")
+    return [rcpsp.read(path, **options)[0]] if is_project else jobshop.read(path)[0]
 
 
 def _suffix(path: Pathish) -> str:
@@ -306,8 +311,8 @@ def executors_of(path: Pathish) -> Executors | None:
         If the file cannot be read, or its executors are invalid.
     """
     suffix = _suffix(path)
-    if suffix == _JOB_SHOP:
-        return jobshop.read(path)[1]
+    if suffix in _WITH_EXECUTORS:
+        return (rcpsp.read if suffix in _PROJECTS else jobshop.read)(path)[1]
     return wfformat.executors_of(path) if suffix == ".json" else None
 
 

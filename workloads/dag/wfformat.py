@@ -15,6 +15,8 @@ has no list of parents or children, the lists of the other tasks determine its e
 child, there is an edge from each task that writes a file to each other task that reads it; files with the same path and
 name are the same file. If names occur more than once, nodes are named ``NAME_ID``.
 
+The cores and the memory of tasks and machines, which recordings state, can be read as demands and as pools.
+
 Reference: T. Coleman, H. Casanova, L. Pottier, M. Kaushik, E. Deelman and R. Ferreira da Silva, "WfCommons: A framework
 for enabling scientific workflow research and development", Future Generation Computer Systems 128, 2022.
 """
@@ -34,8 +36,14 @@ from desim.workloads.dag._workflow import Pair, Repairs, Task, WorkflowOptions, 
 from desim.workloads.files import Pathish, plain_number, write_lines
 from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 
-__all__ = ["WorkflowOptions", "WorkflowReport", "executors_of", "read", "write"]
+__all__ = ["WorkflowOptions", "WorkflowReport", "executors_of", "machines", "read", "write"]
 
+Resource = Literal["cores", "memory"]
+#: Names of each amount in the entry of a task, the newest first, and the amount of a task that states none.
+_AMOUNTS: dict[str, tuple[tuple[str, ...], float]] = {
+    "cores": (("coreCount", "cores"), 1.0),
+    "memory": (("memoryInBytes", "memory"), 0.0),
+}
 Relations = Literal["both", "either", "files"]
 #: Versions with a specification and an execution, and those in which tasks hold everything.
 _SPECIFIED, _FLAT = ("1.6", "1.5"), ("1.4", "1.3", "1.2", "1.1")
@@ -46,6 +54,7 @@ def read(
     path: Pathish,
     *,
     relations: Relations = "both",
+    demands: Sequence[Resource] | None = None,
     report: WorkflowReport | None = None,
     **options: Unpack[WorkflowOptions],
 ) -> Job:
@@ -60,6 +69,9 @@ def read(
         in one of them suffices, and a missing list is empty. With ``"files"``, the edges lead from tasks that write
         a file to those that read it. Versions up to 1.4 may omit lists in any case, and use files if they have no
         lists at all.
+    demands : sequence of {"cores", "memory"}, optional
+        What tasks take of a pool: their cores, one if they state none, and their memory in bytes, none if they state
+        none. Default: nothing, or what the job demanded that `write` has stored.
     report : WorkflowReport, optional
         Report to complete: it counts what was changed and ignored.
     **options : WorkflowOptions
@@ -83,6 +95,10 @@ def read(
     check_choice("relations", relations, get_args(Relations))
     source = str(path)
     document = read_object(path)
+    stored = listed(source, document, "demands", str) if has(document, "demands") else []
+    repairs.resources = stored if demands is None else demands
+    for resource in repairs.resources:
+        check_choice("demands", resource, tuple(_AMOUNTS))
     version = text(source, document, "schemaVersion")
     label = document.get("name") or ""
     if not isinstance(label, str):
@@ -143,9 +159,49 @@ def executors_of(path: Pathish) -> Executors | None:
             _table(entries["latencies"], 0.0),
             names=entries.get("names"),
             features=entries.get("features"),
+            capacities=entries.get("capacities"),
         )
     except (KeyError, TypeError, InvalidConfiguration) as error:
         raise WorkloadError(f"{path}: executors cannot be read: {error}") from error
+
+
+def machines(path: Pathish) -> Executors:
+    """Read the machines of a recording as pools of cores and memory, if all of them state it, of speed 1.
+
+    Parameters
+    ----------
+    path : str or path-like
+        WfFormat file, plain or gzip.
+
+    Returns
+    -------
+    Executors
+        A pool per machine, with ``cores`` and ``memory`` in bytes; data take no time between them.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, states no machine, or a machine without cores.
+    """
+    source, workflow = str(path), object_of(str(path), read_object(path), "workflow")
+    holder = workflow if has(workflow, "machines") else workflow.get("execution") or {}
+    entries = listed(f"{source}: workflow", holder, "machines", dict) if has(holder, "machines") else []
+    if not entries:
+        raise WorkloadError(f"{source}: got no machines, expected at least one")
+    names, capacities = [], []
+    for at, entry in enumerate(entries):
+        where = f"{source}: machines[{at}]"
+        processor = object_of(where, entry, "cpu")
+        key = "coreCount" if has(processor, "coreCount") else "count"
+        names.append(text(where, entry, "nodeName"))
+        capacities.append({"cores": number(f"{where}: cpu", processor, key, least=1)})
+    if all(has(entry, "memoryInBytes") for entry in entries):
+        for at, (entry, amounts) in enumerate(zip(entries, capacities, strict=True)):
+            amounts["memory"] = number(f"{source}: machines[{at}]", entry, "memoryInBytes")
+    try:
+        return Executors([1.0] * len(names), names=names, capacities=capacities)
+    except InvalidConfiguration as error:
+        raise WorkloadError(f"{source}: machines: {error}") from error
 
 
 def _table(rows: list[list[float | None]], missing: float) -> list[list[float]]:
@@ -186,8 +242,19 @@ def _tasks(
     for name, entry in entries.items():
         where = f"{source}: task {name!r}"
         reads, writes = (_listed_files(where, entry, key, files) for key in ("inputFiles", "outputFiles"))
-        tasks.append(Task(name, _work(where, runs.get(name, {}), repairs), reads, writes))
+        run = runs.get(name, {})
+        tasks.append(Task(name, _work(where, run, repairs), reads, writes, _demands(where, run, repairs)))
     return tasks
+
+
+def _demands(where: str, entry: Entries, repairs: Repairs) -> dict[str, float] | None:
+    """Return what a task takes of each resource; None without resources."""
+    found = {}
+    for resource in repairs.resources:
+        keys, assumed = _AMOUNTS[resource]
+        key = next((key for key in keys if has(entry, key)), None)
+        found[resource] = repairs.demand(where, None if key is None else number(where, entry, key), assumed)
+    return found if repairs.resources else None
 
 
 def _work(where: str, entry: Entries, repairs: Repairs) -> float:
@@ -249,8 +316,8 @@ def _flat_tasks(source: str, entries: dict[str, Entries], repairs: Repairs) -> l
             path = text(here, file, "path") if has(file, "path") and file["path"] != "" else ""
             size = _size(here, file, repairs)
             sizes[link][path.removesuffix("/") + "/" * bool(path) + text(here, file, "name")] = size
-        work = _work(where, entry, repairs)
-        tasks.append(Task(name, work, sizes["input"], sizes["output"]))
+        work, demands = _work(where, entry, repairs), _demands(where, entry, repairs)
+        tasks.append(Task(name, work, sizes["input"], sizes["output"], demands))
     return tasks
 
 
@@ -343,7 +410,8 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: E
     Raises
     ------
     WorkloadError
-        If the file cannot be written, or the job has run times for each executor or restricts its nodes to some.
+        If the file cannot be written, the job has run times for each executor or restricts its nodes to some, or it
+        has nodes that demand a whole pool or something other than ``cores`` and ``memory``.
     InvalidConfiguration
         If `reference_speed` is not > 0.
     """
@@ -352,6 +420,8 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: E
         raise WorkloadError(f"job {job.job_id}: has run times for each executor, which WfFormat cannot store")
     if job.eligible is not None or job.required_features is not None:
         raise WorkloadError(f"job {job.job_id}: has eligible executors, which WfFormat cannot store")
+    if any(each is None or each.keys() - _AMOUNTS for each in job.demands or ()):
+        raise WorkloadError(f"job {job.job_id}: has demands that WfFormat cannot store, expected cores and memory only")
     most = max(float(job.work.max()) / speed, *job.parent_size.tolist(), 0.0)
     if not most <= LARGEST or "" in job.names:
         raise WorkloadError(f"job {job.job_id}: expected numbers up to 1e15, and a name for every node")
@@ -376,8 +446,13 @@ def _lines(job: Job, speed: float, executors: Executors | None) -> Iterator[str]
                 [v if v < math.inf else None for v in row] for row in executors.transfer_speeds.tolist()
             ],
             "latencies": executors.latencies.tolist(),
+            **({"capacities": executors.capacities} if executors.capacities else {}),
         }
         yield f'"executors": {json.dumps(described)},'
+    resources = [what for what in _AMOUNTS if any(what in (each or ()) for each in job.demands or ())]
+    if job.demands is not None:
+        resources = resources or ["cores"]
+        yield f'"demands": {json.dumps(resources)},'
     yield '"workflow": {\n"specification": {\n"tasks": ['
     for node, name in enumerate(names):
         parents = ", ".join(names[parent] for parent in job.parents(node))
@@ -393,7 +468,9 @@ def _lines(job: Job, speed: float, executors: Executors | None) -> Iterator[str]
     yield ']\n},\n"execution": {\n"tasks": ['
     for node, name in enumerate(names):
         run_time = plain_number(job.work[node].item() / speed)
-        yield f'{{"id": {name}, "runtimeInSeconds": {run_time}}}{_comma(node, len(names))}'
+        own = (job.demands[node] if job.demands else None) or {}
+        amounts = "".join(f', "{_AMOUNTS[what][0][0]}": {plain_number(own.get(what, 0.0))}' for what in resources)
+        yield f'{{"id": {name}, "runtimeInSeconds": {run_time}{amounts}}}{_comma(node, len(names))}'
     yield "]\n}\n}\n}"
 
 

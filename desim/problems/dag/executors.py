@@ -60,7 +60,13 @@ def units_of(what: str, amounts: Mapping[str, float], resources: Sequence[str], 
         is_number = isinstance(amount, Real) and not isinstance(amount, bool)
         if not is_number or not (amount == 0 or 1e-6 <= amount <= 1e12):
             raise error(f"{what}: {name}: got {amount!r}, expected 0 or a number from 1e-6 to 1e12")
-    return [math.floor(float(amounts.get(name, 0.0)) * MILLION * (1 + 1e-12)) for name in resources]
+    return [_floor(float(amounts.get(name, 0.0)) * MILLION) for name in resources]
+
+
+def _floor(amount: float) -> int:
+    """Return the largest integer up to an amount, which may have been rounded down."""
+    nearest = round(amount)
+    return nearest if amount <= nearest <= amount * (1 + 1e-12) else math.floor(amount)
 
 
 class PairValues:

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.checks import check_choice
+from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many, shortened
 from desim.plotting.axes import (
     add_legend,
@@ -33,8 +34,9 @@ from desim.plotting.colors import (
     Coloring,
     color_categories,
     color_neighbours,
+    line_styles,
 )
-from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
+from desim.plotting.curves import CurveOptions, add_up, draw_curves, draw_steps, draw_utilization
 from desim.plotting.runs import Results, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of, title_of
 from desim.problem import Figure, ReportText
 from desim.problems.dag.metrics import wasted_copies
@@ -47,13 +49,17 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "WORDS",
+    "amounts_held",
     "down_executors",
     "executor_names",
     "executor_utilization",
     "find_critical_chain",
     "gantt",
+    "is_of_pools",
     "jobs_in_system",
     "names_of_copies",
+    "places_of",
+    "pool_utilization",
     "started_copies",
     "steps_of",
     "utilization",
@@ -165,7 +171,8 @@ def gantt(
 ) -> list[Axes]:
     """Draw a Gantt chart: which executor ran which copy of a node when.
 
-    Every copy that started is a bar in the row of its executor. Duplicates are dotted. Copies interrupted by an outage
+    Every copy that started is a bar in the row of its executor; in that of a pool, copies that run at the same time are
+    above each other. Duplicates are dotted. Copies interrupted by an outage
     are hatched, and so, in grey, are executors that were down. A thin grey bar shows the time in which an executor ran
     nothing because the data of its next copy were missing. Running copies end with the chart. Arrows show data sent to
     another executor, from the begin of the transfer to its end, for up to 200 transfers per run.
@@ -216,7 +223,8 @@ def gantt(
     span = span_of(runs, window)
     tables = [started_copies(run) for run in runs]
     coloring = _color(runs, tables, color_by)
-    tallest = max(run.info["num_executors"] for run in runs)
+    places = [places_of(run, copies) for run, copies in zip(runs, tables, strict=True)]
+    tallest = max(sum(counts) for _, counts in places)
     height = min(max(0.38 * tallest, 1.4), 6.4 if len(runs) == 1 else 3.6)
     panels = new_panels(axes, len(runs), height=height)
     for panel, run, copies, faces in zip(panels, runs, tables, coloring.faces, strict=True):
@@ -241,13 +249,17 @@ def _draw_copies(
     moved = transfers.filter(pl.col("source") != pl.col("destination"))
     arrows = len(moved) <= MOST_ARROWS
     half = HALF_APART if arrows and len(moved) else HALF
-    boxes = boxes_of(copies["starting_time"], copies["finish_time"], copies["executor"], half)
+    executor = copies["executor"].to_numpy()
+    place, counts = places_of(run, copies)
+    parts = np.array(counts)[executor]
+    rows = executor + half * ((2 * place + 1) / parts - 1)
+    boxes = boxes_of(copies["starting_time"], copies["finish_time"], rows, half / parts)
     down = down_executors(run)
     waits = waits_for_data(run, copies, down)
     duplicate, cut = copies["duplicate"].to_numpy(), (copies["outcome"] == "interrupted").to_numpy()
     add_boxes(axes, boxes_of(down["begin"], down["end"], down["lane"], 0.5), "executor down", zorder=1.0, **DOWN)
-    rows = boxes_of(waits["begin"], waits["end"], waits["lane"], HALF_WAIT)
-    add_boxes(axes, rows, "waiting for data", zorder=1.5, **WAITING)
+    idle = boxes_of(waits["begin"], waits["end"], waits["lane"], HALF_WAIT)
+    add_boxes(axes, idle, "waiting for data", zorder=1.5, **WAITING)
     texts = names_of_copies(run, copies) if labels else ()
     size = run.info["num_executors"]
     draw_bars(axes, boxes, "copies", faces, rows=size, texts=texts, framed=duplicate | cut)
@@ -262,6 +274,30 @@ def _draw_copies(
     critical = pl.col("row").is_in(sent)
     _draw_arrows(axes, moved.filter(arrows & ~critical), half, "transfers", **THIN_ARROW)
     _draw_arrows(axes, moved.filter(critical), half, "critical transfers", **THICK_ARROW)
+
+
+def places_of(run: Result, copies: pl.DataFrame) -> tuple[NDArray[np.int64], list[int]]:
+    """Return the place of each copy among those that run on its executor at once, and the number of places of each."""
+    place = np.zeros(len(copies), np.int64)
+    counts = [1] * int(run.info["num_executors"])
+    if is_of_pools(run):
+        order = copies.with_row_index("index").sort("starting_time", "finish_time", maintain_order=True)
+        ends: list[list[float]] = [[] for _ in counts]
+        for index, executor, start, finish in order.select("index", "executor", "starting_time", "finish_time").rows():
+            free = next((at for at, end in enumerate(ends[executor]) if end <= start), len(ends[executor]))
+            ends[executor][free : free + 1] = [finish]
+            place[index] = free
+        counts = [max(len(own), 1) for own in ends]
+    return place, counts
+
+
+def is_of_pools(run: Result) -> bool:
+    """Return whether executors are pools, which run several nodes at once."""
+    return bool(run.info.get("resources"))
+
+
+def _of_executors(run: Result) -> bool:
+    return not is_of_pools(run)
 
 
 def _draw_arrows(axes: Axes, moved: pl.DataFrame, half: float, name: str, **look: Any) -> None:
@@ -436,11 +472,98 @@ def utilization(
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results do not come from ``dag``.
+        If an argument is out of range or the results do not come from ``dag``, or are on pools: see
+        `pool_utilization`.
     """
+    for run in load_runs(results, "dag"):
+        if is_of_pools(run):
+            raise InvalidConfiguration(f"{title_of(run) or 'results'}: got a run on pools; try pool_utilization")
     return draw_utilization(
         results, "dag", steps_of, ("running", "running executors"), "executors", unit=unit, **options
     )
+
+
+@one_panel_a_run
+def pool_utilization(
+    results: Results, *, window: Window = None, axes: Axes | Iterable[Axes] | None = None
+) -> list[Axes]:
+    """Draw the amounts of pools that copies hold over time, by resource, as percentages of the amounts up.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run on pools, or several by name, one panel each.
+    window : (float, float), optional
+        Start and end of the time range to show, in seconds.
+    axes : Axes or iterable of Axes, optional
+        Axes to draw on, one per run; default: a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. There is a gap while no pool is up.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, or the results are not of ``dag`` on pools.
+
+    Examples
+    --------
+    >>> from desim.agents.dag import ListScheduler, RankUp
+    >>> from desim import simulate
+    >>> from desim.problems.dag import DagCluster, Executors, Job
+    >>> job = Job(1, [2.0, 1.0], demands=[{"cores": 1}, {"cores": 3}], allow_disconnected=True)
+    >>> result = simulate(DagCluster([job], Executors([1.0], capacities=[{"cores": 4}])), ListScheduler(RankUp()))
+    >>> axes = pool_utilization(result)
+    >>> axes.get_title("right")
+    'on average 62.5 % of cores'
+    """
+    runs = load_runs(results, "dag")
+    for run in runs:
+        if not is_of_pools(run):
+            raise InvalidConfiguration(f"{title_of(run) or 'results'}: got executors, expected a run on pools")
+    span = span_of(runs, window)
+    styles = line_styles(dict.fromkeys(resource for run in runs for resource in run.info["resources"]))
+    panels = new_panels(axes, len(runs), height=2.0 if len(runs) > 1 else 3.2)
+    entries: dict[str, Any] = {}
+    for panel, run in zip(panels, runs, strict=True):
+        resources, metrics = run.info["resources"], run.metrics()
+        steps = [amounts_held(run, resource) for resource in resources]
+        curves = [(table["time"], table["share"]) for table in steps]
+        lines = draw_curves(panel, curves, [styles[resource] for resource in resources], stepped=True)
+        entries |= dict(zip(resources, lines, strict=True))
+        panel.set_ylabel("amounts held\n(% of those up)")
+        panel.set_ylim(0.0, 105.0)
+        time_axis(panel, *span)
+        means = ", ".join(f"{100 * metrics[f'utilization_{name}']:.3g} % of {name}" for name in resources)
+        set_titles(panel, title_of(run), f"on average {means}")
+    add_legend(panels, list(entries.items()) if len(entries) > 1 else [])
+    label_panels(panels)
+    return panels
+
+
+def amounts_held(run: Result, resource: str) -> pl.DataFrame:
+    """Return the ``share`` of a resource of all pools that copies hold, in percent of what is up, by ``time``."""
+    amount, node = f"capacity_{resource}", ["arrival_number", "node"]
+    pools = run.table("executors").select("executor", amount)
+    held = pl.min_horizontal(pl.col(f"demand_{resource}").fill_null(np.inf), amount)
+    copies = started_copies(run).join(run.table("nodes").select(*node, f"demand_{resource}"), on=node)
+    copies = copies.join(pools, on="executor").with_columns(held=held)
+    down = down_executors(run).join(pools, left_on="lane", right_on="executor")
+    changes = [
+        pl.DataFrame({"time": [0.0, run.span[1]]}),
+        copies.select("held", time="starting_time"),
+        copies.select(-pl.col("held"), time="finish_time"),
+        down.select(up=-pl.col(amount), time="begin"),
+        down.filter(pl.col("end") < run.span[1]).select(up=amount, time="end"),
+    ]
+    steps = add_up([*changes, pl.DataFrame({"time": [0.0], "up": [pools[amount].sum()]})])
+    if "held" not in steps.columns:
+        steps = steps.with_columns(held=pl.lit(0.0))
+    up = pl.col("up").fill_null(strategy="forward")
+    share = pl.when(up > 0).then(100.0 * pl.col("held").fill_null(0.0) / up).otherwise(np.nan)
+    return steps.select("time", share=share.clip(lower_bound=0.0))
 
 
 def jobs_in_system(results: Results, **options: Unpack[CurveOptions]) -> Axes:
@@ -608,12 +731,22 @@ FIGURES = {
     "gantt": Figure(
         gantt,
         "Gantt charts: which executor ran which copy of a node when. Duplicates are dotted, and copies interrupted by "
-        "an outage are hatched; a thin grey bar is the time in which an executor waited for data.",
+        "an outage are hatched; a thin grey bar is the time in which an executor waited for data. Copies that run on a "
+        "pool at the same time are above each other.",
     ),
-    "utilization": Figure(utilization, "Utilization over time: executors running a copy as a share of executors up."),
+    "utilization": Figure(
+        utilization, "Utilization over time: executors running a copy as a share of executors up.", _of_executors
+    ),
+    "pools": Figure(
+        pool_utilization,
+        "Utilization over time by resource: amounts of the pools that copies hold as a share of those up.",
+        is_of_pools,
+    ),
     "jobs": Figure(jobs_in_system, "Jobs in the system over time: jobs that are submitted and have not finished."),
     "executors": Figure(
-        executor_utilization, "Shares of each executor's time by activity, from the beginning of the run to its end."
+        executor_utilization,
+        "Shares of each executor's time by activity, from the beginning of the run to its end.",
+        _of_executors,
     ),
 }
 WORDS = ReportText(

@@ -9,10 +9,13 @@ import polars as pl
 
 from desim.plotting.views import LOOKS, Arrows, View, joined, lanes_of
 from desim.problems.dag.figures import (
+    amounts_held,
     down_executors,
     executor_names,
     find_critical_chain,
+    is_of_pools,
     names_of_copies,
+    places_of,
     started_copies,
     steps_of,
     waits_for_data,
@@ -50,7 +53,8 @@ def view(run: Result) -> View:
     Returns
     -------
     View
-        Chart ``executors``; curves ``utilization``, ``jobs`` and, if executors were down, ``up``.
+        Chart ``executors``, with as many rows of a pool as copies ran on it at once; curves ``utilization`` (on pools,
+        one per resource), ``jobs`` and, if executors were down, ``up``.
     """
     copies, transfers = started_copies(run), run.table("transfers").with_row_index("row")
     chain, sent = find_critical_chain(copies, transfers, run.info.get("moving_delay", 0.0))
@@ -60,14 +64,27 @@ def view(run: Result) -> View:
     looks[(copies["outcome"] == "interrupted").to_numpy()] = LOOKS.index("cut")
     down = down_executors(run)
     waits = waits_for_data(run, copies, down)
-    executors = executor_names(run, speeds=True)
+    place, counts = places_of(run, copies)
+    below = np.cumsum([0, *counts])  # row of the first place of each executor
+    executors = [
+        name if count == 1 else f"{name}, {at}"
+        for name, count in zip(executor_names(run, speeds=True), counts, strict=True)
+        for at in range(1, count + 1)
+    ]
+    of_down, of_waits = (table["lane"].to_numpy() for table in (down, waits))
     parts: list[dict[str, Any]] = [
-        {"begin": down["begin"], "end": down["end"], "first": down["lane"], "look": "down"},
-        {"begin": waits["begin"], "end": waits["end"], "first": waits["lane"], "look": "waiting"},
+        {
+            "begin": down["begin"],
+            "end": down["end"],
+            "first": below[of_down],
+            "last": below[of_down + 1] - 1,
+            "look": "down",
+        },
+        {"begin": waits["begin"], "end": waits["end"], "first": below[of_waits], "look": "waiting"},
         {
             "begin": copies["starting_time"],
             "end": copies["finish_time"],
-            "first": copies["executor"],
+            "first": below[copies["executor"].to_numpy()] + place,
             "owner": copies["arrival_number"],
             "look": looks,
             "texts": names_of_copies(run, copies),
@@ -77,18 +94,24 @@ def view(run: Result) -> View:
     arrows = Arrows(
         moved["starting_time"].to_numpy().astype(np.float64),
         moved["arrival_time"].to_numpy().astype(np.float64),
-        moved["source"].to_numpy().astype(np.int64),
-        moved["destination"].to_numpy().astype(np.int64),
+        below[moved["source"].to_numpy()],
+        below[moved["destination"].to_numpy()],
         np.isin(moved["row"].to_numpy(), sent),
     )
     steps = steps_of(run)
-    share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("running") / pl.col("up")).otherwise(0.0)
-    steps = steps.with_columns(share=share)
-    curves = {
-        "utilization": joined(steps, "share", "utilization (% of executors up)", least=0.0, most=100.0),
-        "jobs": joined(steps, "jobs", "jobs in the system", least=0.0),
-    }
-    if steps["up"].n_unique() > 1:
+    curves = {}
+    for resource in run.info.get("resources", ()):
+        held = f"{resource} held (% of those up)"
+        curves[f"utilization_{resource}"] = joined(
+            amounts_held(run, resource).fill_nan(0.0), "share", held, least=0.0, most=100.0
+        )
+    if not is_of_pools(run):
+        share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("running") / pl.col("up")).otherwise(0.0)
+        curves["utilization"] = joined(
+            steps.with_columns(share=share), "share", "utilization (% of executors up)", least=0.0, most=100.0
+        )
+    curves["jobs"] = joined(steps, "jobs", "jobs in the system", least=0.0)
+    if steps["up"].n_unique() > 1 and not is_of_pools(run):
         curves["up"] = joined(steps, "running", "running executors", bound=steps["up"], bound_label="executors up")
     labelled = run.jobs["label"].fill_null("").n_unique() > 1
     cards, colors = ([name for name in names if labelled or name != "label"] for names in (CARDS, COLORS))
