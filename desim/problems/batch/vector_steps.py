@@ -342,7 +342,8 @@ def _go_on(state: Episodes, e: int, rules: Rules, asks: bool) -> int:
     if asks:
         _complete(state, e, state.clock[e, NOW])  # jobs of no duration
         return DECISION
-    return _advance(state, e, rules)
+    outcome: int = _advance(state, e, rules)
+    return outcome
 
 
 @_compiled
