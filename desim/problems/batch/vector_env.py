@@ -92,10 +92,13 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         Raises
         ------
         InvalidConfiguration
-            If the compiled loop does not serve the environment.
+            If the compiled loop does not serve the environment, or a function makes its problems, of which it is
+            unknown before they begin.
         MissingDependency
             If numba is not installed.
         """
+        if not isinstance(single.episodes, TraceEpisodes):
+            raise InvalidConfiguration(f"episodes: got {single.episodes!r}, expected TraceEpisodes")
         made = cls.__new__(cls)
         try:
             from desim.problems.batch import vector_steps
