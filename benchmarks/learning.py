@@ -1,9 +1,9 @@
-"""Training of the split-window agent: decisions a second by network and processes, and where the time goes."""
+"""Training of the split-window agent and DBF: decisions per second of processor time, and where the time goes."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
@@ -14,82 +14,80 @@ import torch
 from benchmarks.common import best_and_median, print_table
 from desim import simulate
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
-from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, trace_episodes
+from desim.agents.batch.training import DBFTraining, EpisodeOptions, SplitWindowTraining, trace_episodes
 from desim.agents.batch.window_rules import WindowRule
 from desim.agents.learning.experience import Collector
 from desim.agents.learning.ppo import PPO
-from desim.agents.learning.workers import WorkerCollector
 
-NETWORKS = {
-    "scorer (64, 32)": SplitWindowConfig(16, 16),
-    "mlp (128, 64), flat-sorted": SplitWindowConfig(16, 16, "mlp", (128, 64)),
-}
-WORKERS = (0, 1, 2)
-NUM_ENVS, NUM_STEPS = 32, 256
-ROUNDS = 5
 EPISODES = EpisodeOptions(num_traces=4, trace_jobs=5_000)
+TRAININGS: Mapping[str, Any] = {
+    "split-window": SplitWindowTraining(episodes=EPISODES),
+    "DBF": DBFTraining(episodes=EPISODES),
+}
+CASES = (
+    ("split-window", 32, 256, False),
+    ("split-window", 32, 256, True),
+    ("split-window", 1_024, 64, True),
+    ("DBF", 1, 3_000, False),
+    ("DBF", 1, 3_000, True),
+    ("DBF", 32, 96, True),
+)
+"""Training, number of environments, decisions of each per round, and whether a compiled loop steps them."""
+ROUNDS = 3
 
 
 class Iteration(NamedTuple):
-    """Seconds that collecting and the update that follows have taken; of processes, those of the slowest."""
+    """Processor seconds of simulating, inferring and the update."""
 
     simulate: float
     infer: float
-    collect: float
     update: float
 
 
-def iterations(config: SplitWindowConfig, workers: int) -> Iteration:
+def iterations(settings: Any, num_envs: int, num_steps: int, compiled: bool) -> Iteration:
     """Train for some rounds and return the median of each time; the first round warms up."""
-    settings = replace(SplitWindowTraining(), agent=config, episodes=EPISODES)
-    learner = PPO(config.policy(np.random.default_rng(0)), settings.learning, np.random.default_rng(1))
-    seeds, rng = np.random.SeedSequence(2).spawn(NUM_ENVS), np.random.default_rng(3)
-    make: Any = partial(make_env, settings)
-    collector = WorkerCollector(make, seeds, rng, workers) if workers else Collector(make, seeds, rng)
-    torch.set_num_threads(max(workers, 1))  # as in a training
+    learner = PPO(settings.agent.policy(np.random.default_rng(0)), settings.learning, np.random.default_rng(1))
+    seeds, rng, task = np.random.SeedSequence(2).spawn(num_envs), np.random.default_rng(3), settings.task()
+    collector = Collector(task.make_env, seeds, rng, measure=task.measure, compiled=compiled)
+    torch.set_num_threads(1)  # as in a training
     found = []
     for _ in range(ROUNDS + 1):
-        begin = time.perf_counter()
-        experience = collector.collect(learner.policy, NUM_STEPS)
-        middle = time.perf_counter()
+        begin = time.process_time()
+        experience = collector.collect(learner.policy, num_steps)
+        middle = time.process_time()
         learner.update(experience, 0.0)
-        spent = experience.seconds
-        found.append(Iteration(spent["simulate"], spent["infer"], middle - begin, time.perf_counter() - middle))
-    if isinstance(collector, WorkerCollector):
-        collector.close()
+        end = time.process_time()
+        spent = experience.seconds  # on the wall clock, so only their shares count
+        simulating = (middle - begin) * spent["simulate"] / (spent["simulate"] + spent["infer"])
+        found.append(Iteration(simulating, middle - begin - simulating, end - middle))
     return Iteration(*(median(times) for times in zip(*found[1:], strict=True)))
 
 
 def training() -> None:
     """Print decisions a second while simulating, inferring, updating, and altogether."""
-    decisions = NUM_ENVS * NUM_STEPS
-    rows, first = [], 0.0
-    for name, config in NETWORKS.items():
-        for workers in WORKERS:
-            found = iterations(config, workers)
-            total = found.collect + found.update
-            first = first or total
-            moved = found.collect - found.simulate - found.infer
-            shares = (100 * part / total for part in (found.simulate, found.infer, moved, found.update))
-            rows.append(
-                [
-                    f"{name}, {workers} workers",
-                    *(f"{decisions / part:,.0f}" for part in (found.simulate, found.infer, found.update, total)),
-                    f"{first / total:.2f} x",
-                    " / ".join(f"{share:.0f}" for share in shares),
-                ]
-            )
-    head = ["network", "simulated/s", "inferred/s", "updated/s", "end to end/s", "speed", "% sim / inf / move / upd"]
-    title = f"PPO, {NUM_ENVS} environments x {NUM_STEPS} decisions a round (median of {ROUNDS})"
-    print_table(title, head, rows)
+    rows, first = [], {}
+    for name, num_envs, num_steps, compiled in CASES:
+        found, decisions = iterations(TRAININGS[name], num_envs, num_steps, compiled), num_envs * num_steps
+        per_decision = sum(found) / decisions
+        before = first.setdefault(name, per_decision)
+        rows.append(
+            [
+                f"{name}, {num_envs:,} environments, {'compiled' if compiled else 'one by one'}",
+                *(f"{decisions / part:,.0f}" for part in (*found, sum(found))),
+                f"{before / per_decision:.2f} x",
+                " / ".join(f"{100 * part / sum(found):.0f}" for part in found),
+            ]
+        )
+    head = ["training", "simulated/s", "inferred/s", "updated/s", "end to end/s", "speed", "% sim / inf / upd"]
+    print_table(f"PPO, processor time on one core (median of {ROUNDS})", head, rows)
 
 
 def acting() -> None:
     """Print what an agent takes in a run, beside the rule on the same window."""
     problem = trace_episodes(EPISODES, 256, validation=True).at(0)
     agents: dict[str, Any] = {"window-shortest-16-16": WindowRule("shortest", 16, 16)}
-    for name, config in NETWORKS.items():
-        agents[name] = SplitWindowAgent(config.policy(np.random.default_rng(0)), config, name=name)
+    config = SplitWindowConfig(16, 16)
+    agents["split-window"] = SplitWindowAgent(config.policy(np.random.default_rng(0)), config)
     times = best_and_median(3, *(partial(simulate, problem, agent) for agent in agents.values()))
     rule = times[0][1]
     rows = [

@@ -57,9 +57,9 @@ def clocked(clock: Clock, policy: type[torch.nn.Module]) -> Iterator[None]:
         return "forward, learning" if torch.is_grad_enabled() else "forward, acting"
 
     parts: list[tuple[Any, str, Callable[[], str]]] = [
-        (experience.Lane, "step", lambda: "simulation"),
-        (experience.Lane, "begin", lambda: "new episodes"),
-        (experience, "show", lambda: "encoding"),
+        *((lanes, "step", lambda: "simulation") for lanes in (experience.Lanes, experience.CompiledLanes)),
+        *((lanes, "begin", lambda: "new episodes") for lanes in (experience.Lanes, experience.CompiledLanes)),
+        *((lanes, "show", lambda: "encoding") for lanes in (experience.Lanes, experience.CompiledLanes)),
         (policy, "forward", forward),
         (torch.Tensor, "backward", lambda: "backward"),
         (Learner, "step", lambda: "optimizer"),

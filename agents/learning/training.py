@@ -411,7 +411,7 @@ class Training:
         seeds = validation_seeds(self.config.validation_episodes)
         with self._averaged() as policy:
             rng = task.validation_rng()
-            how = {"measure": task.measure, "rng": rng, "compiled": task.compiled}
+            how: dict[str, Any] = {"measure": task.measure, "rng": rng, "compiled": task.compiled}
             found = mean_of(evaluate(policy, task.make_validation_env, seeds, **how))
             sign = 1.0 if task.maximize else -1.0
             if not self.best or sign * found[task.objective] > sign * self.best[task.objective]:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
 from functools import partial
+from pkgutil import resolve_name
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
@@ -24,9 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import check_choice, short_repr
 from desim.core import Decision, Simulation
-from desim.exceptions import DesimError, InvalidConfiguration
+from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency
 from desim.forks import fork_with, without_listeners
-from desim.problem import Problem, kind_of
+from desim.problem import Problem, kind_of, kinds
 from desim.reprs import Summarized
 
 if TYPE_CHECKING:
@@ -482,6 +483,13 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         object or None
             The environments; None if the problem has no such loop, or it does not serve this environment.
         """
+        own = f"{type(self).__module__}:{type(self).__qualname__}"  # a subclass may do something else
+        for kind in kinds().values():
+            if kind.environment == own and kind.vector_environment:
+                try:
+                    return resolve_name(kind.vector_environment).of(self, num_envs)
+                except (InvalidConfiguration, MissingDependency):
+                    return None
         return None
 
     def observe(self) -> Arrays:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from learning_cases import (
     line_policy,
 )
 
+from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.batch.training import DBFTraining, EpisodeOptions, SplitWindowTraining
 from desim.agents.learning.experience import PER_STEP, Collector, Experience, concatenated, evaluate, mean_of
 from desim.agents.learning.policy import Gaussian, MLPPolicy, Policy
@@ -171,6 +173,18 @@ def test_a_compiled_loop_gives_the_same_experience_to_the_bit(kind: Any, whole: 
         for compiled in (False, True)
     ]
     assert found[0] == found[1]
+
+
+def test_where_the_compiled_loop_does_not_serve_environments_are_stepped_one_by_one() -> None:
+    few = EpisodeOptions(num_traces=2, trace_jobs=60, num_jobs=20)
+    for settings in (
+        SplitWindowTraining(episodes=replace(few, cluster_sizes=(64, 128))),
+        SplitWindowTraining(episodes=few, reward="long-waits"),
+        SplitWindowTraining(episodes=few, agent=SplitWindowConfig(reserve_after=3600.0)),
+    ):
+        seeds, policy = np.random.SeedSequence(3).spawn(2), settings.agent.policy(np.random.default_rng(0))
+        made = Collector(settings.task().make_env, seeds, np.random.default_rng(0), compiled=settings.task().compiled)
+        assert made.collect(policy, 3).engine == "simpy"
 
 
 class Steady(Policy):

@@ -17,7 +17,7 @@ from desim import plugins
 from desim.checks import check_choice, check_float, check_int, named
 from desim.core import Decision, Simulation
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
-from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem
 from desim.problems.batch import BatchCluster, Job, Node, NodeTable, PlacementPolicy, WaitForCores
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
@@ -504,15 +504,6 @@ class BatchEnv(SchedulingEnv):
             decision.answer(answer)
             self.reward.on_decision(answer)
         return None
-
-    def together(self, num_envs: int) -> Any:
-        """Return a :class:`~desim.envs.BatchVectorEnv`, or None if it does not serve this environment."""
-        from desim.problems.batch.vector_env import BatchVectorEnv
-
-        try:
-            return BatchVectorEnv.of(self, num_envs)
-        except (InvalidConfiguration, MissingDependency):
-            return None
 
     def next_problem(self) -> Problem:
         """Return the problem of an episode; with several windows, choose one."""

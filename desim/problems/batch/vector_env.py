@@ -92,10 +92,13 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         Raises
         ------
         InvalidConfiguration
-            If the compiled loop does not serve the environment.
+            If the compiled loop does not serve the environment, or a function makes its problems, of which it is
+            unknown before they begin.
         MissingDependency
             If numba is not installed.
         """
+        if not isinstance(single.episodes, TraceEpisodes):
+            raise InvalidConfiguration(f"episodes: got {single.episodes!r}, expected TraceEpisodes")
         made = cls.__new__(cls)
         try:
             from desim.problems.batch import vector_steps
@@ -117,14 +120,14 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self._encoder = cast(WindowEncoder, self.single.encoder)
         reward, episodes = single.reward, single.episodes
-        is_traced = isinstance(episodes, TraceEpisodes)
-        cuts = is_traced and episodes.arrivals == "open"
+        traces = episodes if isinstance(episodes, TraceEpisodes) else None
+        weights = reward.weights if isinstance(reward, PaperReward) else (0.0, 0.0, 0.0)
         self._rules = self._steps.Rules(
             scale=reward.scale if isinstance(reward, WaitingCost) else 0.0,
-            weights=tuple(map(float, getattr(reward, "weights", (0.0, 0.0, 0.0)))),
+            weights=(float(weights[0]), float(weights[1]), float(weights[2])),
             skips_forced=single.skip_forced,
-            serial=is_traced and episodes.at(0).cycle == "arrival",
-            starts=episodes.num_jobs if cuts else 2**62,
+            serial=traces is not None and traces.at(0).cycle == "arrival",
+            starts=traces.num_jobs if traces is not None and traces.arrivals == "open" else 2**62,
             slots=self._encoder.slots,
         )
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
@@ -294,9 +297,7 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
 
     def advance(
         self, actions: NDArray[np.int64], asked: NDArray[np.bool_]
-    ) -> tuple[
-        NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]
-    ]:
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         """Answer the decisions of some environments without encoding the next observations.
 
         Parameters
@@ -448,8 +449,9 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
             for array, before in zip(self._state[2:-2], old[2:-2], strict=True):
                 array[:, : before.shape[1]] = before
             moved = np.arange(num_envs)[:, None] * (longer - length)  # jobs have other numbers now
-            for array in (self._state.queue, self._state.ran, self._state.started):
-                array += moved
+            self._state.queue[:] += moved
+            self._state.ran[:] += moved
+            self._state.started[:] += moved
             self._state.users[:] += np.where(self._state.users < 0, 0, moved)
             self._state.counts[:, [self._steps.COMING, self._steps.LAST, self._steps.FIRST]] += moved
             length = longer
@@ -464,9 +466,7 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         arrays, encoder = self._arrays, self._encoder
         if isinstance(encoder, FlatEncoder):
             longest = encoder.longest_time, encoder.longest_wait
-            self._steps.observe_flat(
-                self._state, which, arrays["jobs"], arrays["cores"], arrays[ACTION_MASK], *longest
-            )
+            self._steps.observe_flat(self._state, which, arrays["jobs"], arrays["cores"], arrays[ACTION_MASK], *longest)
         else:
             self._steps.observe(self._state, which, arrays["jobs"], arrays["cluster"], arrays[ACTION_MASK])
 

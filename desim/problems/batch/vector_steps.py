@@ -59,7 +59,7 @@ class Rules(NamedTuple):
     skips_forced : bool
         Whether to skip decisions in which no job of the window fits.
     serial : bool
-        Whether each arrival opens a scheduling cycle of its own, in which later arrivals of the instant are not seen.
+        Whether each arrival opens a separate scheduling cycle, in which later arrivals of the instant are not seen.
     starts : int
         Number of starts after which an episode is cut off.
     slots : int
@@ -342,7 +342,8 @@ def _go_on(state: Episodes, e: int, rules: Rules, asks: bool) -> int:
     if asks:
         _complete(state, e, state.clock[e, NOW])  # jobs of no duration
         return DECISION
-    return _advance(state, e, rules)
+    outcome: int = _advance(state, e, rules)
+    return outcome
 
 
 @_compiled
