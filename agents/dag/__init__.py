@@ -13,6 +13,7 @@ from desim.agents.dag.portfolio import Portfolio
 from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.registry import create, descriptions
 from desim.agents.dag.rollout import RolloutAgent
+from desim.agents.dag.switching import SwitchingAgent
 from desim.agents.dag.tdca import TDCA
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ __all__ = [
     "RolloutAgent",
     "ScheduledCopy",
     "SearchAgent",
+    "SwitchingAgent",
     "create",
     "descriptions",
     "optimal_schedule",

@@ -41,6 +41,7 @@ from desim.problems.dag.graph_encoder import (
     describe_progress,
     describe_system,
     placeable,
+    unit_of,
 )
 
 __all__ = ["CustomGraphAgent", "EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode"]
@@ -213,6 +214,9 @@ class GraphConfig(AgentConfig[Policy]):
     network : str
         Name of the network: "graph", or MODULE:NAME, a custom network, which must accept any numbers of jobs, nodes and
         edges.
+    relative : bool
+        Whether features count times relative to the mean run time of a node, instead of in seconds, so that decisions
+        do not depend on the unit of time.
     """
 
     agent_kind: ClassVar[str] = "graph"
@@ -222,6 +226,7 @@ class GraphConfig(AgentConfig[Policy]):
     width: int = 8
     hidden: tuple[int, ...] = (32, 16, 8)
     network: str = GRAPH
+    relative: bool = False
 
     def __post_init__(self) -> None:
         """Raise InvalidConfiguration if a value is out of range."""
@@ -250,7 +255,7 @@ class GraphConfig(AgentConfig[Policy]):
 
     def encoder(self, sizes: GraphSizes | None = None) -> GraphEncoder:
         """Return the encoder of the observation."""
-        return GraphEncoder(self.allocation.allocate, only_idle=self.only_idle, sizes=sizes)
+        return GraphEncoder(self.allocation.allocate, only_idle=self.only_idle, sizes=sizes, relative=self.relative)
 
     def policy(self, rng: Generator) -> Policy:
         """Return a new network (actor and critic) with weights from a random generator."""
@@ -317,6 +322,7 @@ class GraphAgent(LearnedAgent):
         self._place: dict[JobState, int] = {}
         self._progress: list[JobProgress] = []
         self._submitted = np.zeros(0)
+        self._unit = 1.0
         self._told = np.zeros((0, self.network.width), np.float32)
 
     def act(self, observation: DagObservation) -> Assign | None:
@@ -348,10 +354,10 @@ class GraphAgent(LearnedAgent):
         places = [self._place[state] for state, _ in nodes]
         ranks = np.array([self._known[state].graph.upward_rank[node] for state, node in nodes])
         work = np.array([self._progress[place].time for place in places])
-        candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time)
-        system = describe_system(observation, available, idle, self._progress, candidates)
+        candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time, unit=self._unit)
+        system = describe_system(observation, available, idle, self._progress, candidates, unit=self._unit)
         unfinished = [state.num_unfinished for state in self._states]
-        jobs = describe_progress(self._progress, unfinished, time - self._submitted)
+        jobs = describe_progress(self._progress, unfinished, time - self._submitted, self._unit)
         shares, whole = self.network.describe(jobs, self._told, system)
         of_nodes = np.array([self._known[state].embedded.scored[node] for state, node in nodes])
         of_nodes += shares[places]
@@ -408,10 +414,11 @@ class GraphAgent(LearnedAgent):
         progress, told = self._progress, self._told
         new = [state for state in states if state not in self._known]
         if new:
-            graphs = [JobGraph(state, observation.executors) for state in new]
+            graphs = [JobGraph(state, observation.executors, relative=self.config.relative) for state in new]
             for state, graph, embedded in zip(new, graphs, self.network.embed(graphs), strict=True):
                 self._known[state] = _Known(graph, embedded)
         self._known = {state: self._known[state] for state in states}
+        self._unit = unit_of([known.graph for known in self._known.values()]) if self.config.relative else 1.0
         self._states = states
         self._place = {state: place for place, state in enumerate(states)}
         self._submitted = np.array([state.job.submission_time for state in states])

@@ -17,6 +17,7 @@ from desim.agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Or
 from desim.agents.dag.portfolio import Portfolio
 from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.rollout import RolloutAgent
+from desim.agents.dag.switching import SwitchingAgent
 from desim.agents.dag.tdca import TDCA
 from desim.agents.registry import Family, Registry
 from desim.checks import did_you_mean
@@ -96,6 +97,9 @@ def _search(rest: str) -> Agent:
 _MEMBERS = "heft+cpop+peft+dls+tdca+rank-up-insertion-deft+rank-up-deft-patient+critical-path-deft+fifo-deft"
 """Default members of the portfolio."""
 
+_DISPATCHERS = "rank-up-deft-patient+least-work-deft-patient+sjf-deft-patient"
+"""Default members of switching agents."""
+
 _REGISTRY: Registry = Registry(
     "dag",
     {
@@ -137,6 +141,18 @@ _REGISTRY: Registry = Registry(
             "Carry out the plan with the shortest simulated makespan among several agents (A+B+C); plans ahead.",
             lambda members: Portfolio([_REGISTRY.create(name) for name in members.split("+")]),
             _MEMBERS,
+        ),
+        "switching:DISPATCHERS": Family(
+            "Whenever a job arrives, simulate several agents (A+B+C) and follow the one with the shortest makespan.",
+            lambda members: SwitchingAgent([_REGISTRY.create(name) for name in members.split("+")]),
+            _DISPATCHERS,
+        ),
+        "switching-turnaround_time_mean:DISPATCHERS": Family(
+            "As switching, to minimize the mean time from arrival to completion.",
+            lambda members: SwitchingAgent(
+                [_REGISTRY.create(name) for name in members.split("+")], objective="turnaround_time_mean"
+            ),
+            _DISPATCHERS,
         ),
         "search:dag:OBJECTIVE:BUDGET": Family(
             "Search over orders and executors of nodes, and follow the best plan; needs numba. Add :AGENT to start "

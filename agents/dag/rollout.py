@@ -16,7 +16,7 @@ from desim.core import Agent, Simulation
 from desim.problem import declared
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
 
-__all__ = ["RolloutAgent"]
+__all__ = ["Completions", "Objective", "RolloutAgent"]
 
 Floats = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ class RolloutAgent(Lookahead):
             if assignment is not None:
                 yield assignment
 
-    def tally(self, simulation: Simulation) -> _Completions:
+    def tally(self, simulation: Simulation) -> Completions:
         """Return the object that records when the jobs end in a fork.
 
         Parameters
@@ -136,7 +136,7 @@ class RolloutAgent(Lookahead):
         Tally
             Running score, registered as a listener for job completions.
         """
-        return _Completions(simulation, self.objective)
+        return Completions(simulation, self.objective)
 
     def twins(self, observation: DagObservation, twin: DagObservation) -> Iterator[tuple[Any, Any]]:
         """Yield the jobs in the system, each with its counterpart in a fork, and objects that both share.
@@ -170,7 +170,7 @@ def _ranks_of(state: JobState, executors: Executors) -> Floats:
     return upward_rank(state.job, executors)
 
 
-class _Completions:
+class Completions:
     """Running value of the objective as the jobs in the system end."""
 
     def __init__(self, simulation: Simulation, objective: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -20,6 +21,7 @@ from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import ExpertLabelledEnv, advice, imitate
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.policy import Policy
+from desim.agents.learning.pretrained import pretrained_stem
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.envs import ACTION_MASK
@@ -51,6 +53,9 @@ RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES = 24, 96, 6
 
 VARIED_NODES, VARIED_EDGES, VARIED_CANDIDATES = 110, 440, 12
 """Capacity for varied graphs, likewise."""
+
+FAMILY_NODES, FAMILY_EDGES = 60, 192
+"""Capacity for graphs of families."""
 
 OBJECTIVE = "objective"
 """Name of the reward that follows from the objective."""
@@ -121,8 +126,9 @@ class GraphEpisodes:
     intervals : tuple of float
         Mean times between job arrivals in seconds, one of which is sampled for each episode; 0: all jobs at time 0.
     graphs : tuple of str
-        Kinds of jobs, one of which is sampled for each episode: queries ("tpch"), random graphs ("random") or
-        graphs of up to 110 nodes ("varied").
+        Kinds of jobs, one of which is sampled for each episode: queries ("tpch"), random graphs ("random"), graphs of
+        up to 110 nodes ("varied"), or graphs of a family, such as "fork-join" (see
+        :func:`desim.workloads.dag.registry.draw`).
     loads : tuple of float
         Offered loads that replace the intervals, one of which is sampled for each episode: submitted work per time as
         a share of what all executors can do; 0: all jobs at time 0. Empty: use the intervals.
@@ -181,9 +187,11 @@ class GraphEpisodes:
         most = self.num_jobs[1]
         if self.graphs == ("tpch",):
             return GraphSizes(jobs=most, candidates=CANDIDATES_PER_JOB * most)
-        if "varied" not in self.graphs:
+        if set(self.graphs) <= {"tpch", "random"}:
             return GraphSizes(most, RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES * most)
-        return GraphSizes(most, VARIED_NODES, VARIED_EDGES, VARIED_CANDIDATES * most)
+        if "varied" in self.graphs:
+            return GraphSizes(most, VARIED_NODES, VARIED_EDGES, VARIED_CANDIDATES * most)
+        return GraphSizes(most, FAMILY_NODES, FAMILY_EDGES, VARIED_CANDIDATES * most)
 
 
 @dataclass(frozen=True)
@@ -221,6 +229,9 @@ class GraphTraining(TrainingSettings[Policy]):
         or any DAG agent, such as "search:dag:turnaround_time_mean:100", which sees the full state. Imitating an agent
         teaches only the choice of the next node, not of its executor, and uses whole episodes and all past rounds.
         Agents that wait require mode idle.
+    start : str
+        Weights to begin with instead of random ones, such as those of an imitation: a pretrained name, or a path with a
+        slash. They must have the configuration ``agent``.
     """
 
     trained: ClassVar[str] = "dag"
@@ -242,6 +253,7 @@ class GraphTraining(TrainingSettings[Policy]):
     objective: Objective = "makespan"
     reward: str = OBJECTIVE
     expert: str = PATIENT
+    start: str = ""
 
     def __post_init__(self) -> None:
         """Raise InvalidConfiguration if settings contradict each other or the expert is unknown."""
@@ -263,7 +275,12 @@ class GraphTraining(TrainingSettings[Policy]):
         return Task(make, make, measure, objective=self.objective, maximize=False)
 
     def warm_up(self, training: Training) -> float | None:
-        """Train the network to imitate the expert on whole episodes; return the agreement of the last round."""
+        """Load the first weights, if any, and train the network to imitate the expert on whole episodes.
+
+        Return the agreement of the last round.
+        """
+        if self.start:
+            self._load_start(training.learner.policy)
         if not self.warm_start:
             return None
         learner, rounds = training.student, self.warm_start
@@ -273,6 +290,13 @@ class GraphTraining(TrainingSettings[Policy]):
         with training.collector_of(partial(_advised, self), ADVISED) as collector:
             collect = partial(collector.collect_episodes, learner.policy, self.training.num_steps)
             return imitate(learner, collect, advice, rounds=rounds, memory=rounds, minibatch_size=MINIBATCH)[-1]
+
+    def _load_start(self, policy: Policy) -> None:
+        stem = Path(self.start) if "/" in self.start else pretrained_stem(self.start, self.agent.agent_kind)
+        config, start = GraphConfig.load(stem)
+        if config != self.agent:
+            raise InvalidConfiguration(f"start: got weights for {config}, expected {self.agent}")
+        policy.load_state_dict(start.state_dict())
 
 
 def _advised(settings: GraphTraining) -> ExpertLabelledEnv:

@@ -13,6 +13,6 @@ FAMILY = Family(
     title="LACHESIS: DAG jobs on heterogeneous executors",
     source='Luo, Zhou, Li, Yuan, Zeng and Yao, "Learning to Optimize DAG Scheduling in Heterogeneous Environment".',
     package="desim.experiments.lachesis",
-    modules=("figure6", "figure7", "figure8", "figure9", "scan", "held_out"),
+    modules=("figure6", "figure7", "figure8", "figure9", "scan", "held_out", "families"),
 )
 """Experiments of the paper, in the order in which they are run."""

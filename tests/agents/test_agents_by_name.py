@@ -54,6 +54,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "ALLOCATION": DAG_ALLOCATIONS,
         "BASE": ["fifo", "heft", "dls", "least-work-patient"],
         "MEMBERS": ["heft", "cpop+fifo-patient+dls"],
+        "DISPATCHERS": ["dls", "sjf-idle+least-work-patient"],
         "OBJECTIVE": ["turnaround_time_mean", "job_slr_mean"],
         "BUDGET": ["20", "0.001s"],
     },

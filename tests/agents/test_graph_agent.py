@@ -30,6 +30,7 @@ from desim.validation import validate  # noqa: E402
 from desim.workloads.dag.registry import draw  # noqa: E402
 
 CONFIGS = [GraphConfig(kind, mode) for kind in ("messages", "local") for mode in ("idle", "immediate")]  # type: ignore[arg-type]
+CONFIGS.append(GraphConfig("messages", "idle", relative=True))
 PLANNED = GraphConfig(mode="planned")
 SIZES = GraphSizes(jobs=12, candidates=100)
 
@@ -274,3 +275,26 @@ def test_an_imitator_comes_to_agree_with_its_expert(config: GraphConfig, rounds:
 def test_configurations_that_make_no_sense_are_refused(make: Any, what: str) -> None:
     with pytest.raises(InvalidConfiguration, match=what):
         make()
+
+
+def test_relative_features_do_not_depend_on_the_unit_of_time() -> None:
+    config = GraphConfig("messages", "idle", relative=True)
+    jobs = list(cluster(4).jobs)
+    executors = cluster(4).executors
+    scaled = [  # by powers of 2, so that all quotients are equal to the bit
+        Job(
+            job.job_id,
+            job.work / 64.0,
+            [(int(parent), child, size / 64.0) for child, row in enumerate(job.parent_lists) for parent, size in row],
+            submission_time=job.submission_time / 64.0,
+        )
+        for job in jobs
+    ]
+    found = []
+    for given_jobs in (jobs, scaled):
+        result = simulate(DagCluster(given_jobs, executors), GraphAgent(policy_of(config, 2), config))
+        found.append(result.metrics()["makespan"])
+    assert found[0] == 64.0 * found[1]
+    absolute = replace(config, relative=False)
+    other = [simulate(DagCluster(one, executors), GraphAgent(policy_of(config, 2), absolute)) for one in (jobs, scaled)]
+    assert other[0].metrics()["makespan"] != 64.0 * other[1].metrics()["makespan"]

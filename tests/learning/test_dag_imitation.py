@@ -14,6 +14,7 @@ from desim.agents.dag import create
 from desim.agents.dag.graph_agent import GraphConfig
 from desim.agents.dag.training import GraphEpisodes, GraphTraining, make_env
 from desim.agents.learning.imitation import EXPERT, ExpertLabelledEnv
+from desim.agents.learning.pretrained import pretrained_stem
 from desim.agents.learning.training import TrainingConfig
 from desim.core import prepare_agent
 from desim.exceptions import InvalidConfiguration
@@ -141,3 +142,14 @@ def test_a_network_learns_from_an_agent_that_sees_everything() -> None:
     assert len(result.history) == 1
     with pytest.raises(InvalidConfiguration, match="nobody"):
         GraphTraining(expert="nobody")
+
+
+def test_a_training_may_begin_with_given_weights() -> None:
+    config, policy = GraphConfig.load(pretrained_stem("local-imitating-search", "graph"))
+    training = TrainingConfig(total_steps=0, num_envs=1, validation_episodes=1)
+    settings_ = GraphTraining(config, training=training, episodes=EVERYTHING, start="local-imitating-search")
+    assert "--start local-imitating-search" in settings_.command()
+    found = settings_.train().weights
+    assert all(found[name].equal(tensor) for name, tensor in policy.state_dict().items())
+    with pytest.raises(InvalidConfiguration, match=r"start: got weights for GraphConfig\(kind='local'"):
+        GraphTraining(training=training, episodes=EVERYTHING, start="local-imitating-search").train()

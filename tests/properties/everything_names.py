@@ -129,6 +129,10 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "rollout-turnaround_time_mean:BASE": _on(
                 "rollout-turnaround_time_mean", "sjf-insertion-deft", "least-work-eft-patient"
             ),
+            "switching:DISPATCHERS": lambda: ["switching:fifo-deft+sjf-eft-idle"],
+            "switching-turnaround_time_mean:DISPATCHERS": lambda: [
+                "switching-turnaround_time_mean:least-work-eft-patient+rank-up-deft"
+            ],
             "search:dag:OBJECTIVE:BUDGET": _searching("dag", "makespan:20", "turnaround_time_mean:5", "job_slr_mean:0"),
         }
     if problem == "deferrable":
@@ -180,7 +184,7 @@ def agent_names(problem: str) -> tuple[str, ...]:
 
 def looks_ahead(name: str) -> bool:
     """Tell whether an agent tries actions in forks, which takes a workload that can be read again, and time."""
-    return name.startswith("rollout")
+    return name.startswith(("rollout", "switching"))
 
 
 def brings_predictor(name: str) -> bool:
@@ -189,8 +193,8 @@ def brings_predictor(name: str) -> bool:
 
 
 def base_of(name: str) -> str:
-    """Return the agent that another one makes use of; itself if it makes use of none."""
-    return name.partition(":")[2] if looks_ahead(name) else name
+    """Return the (first) agent that another one makes use of; itself if it makes use of none."""
+    return name.partition(":")[2].partition("+")[0] if looks_ahead(name) else name
 
 
 def is_learned(name: str) -> bool:

@@ -186,6 +186,31 @@ def test_fft(points: int) -> None:
     assert {lengths[sink] for sink in sinks} == {2 * log} == {max(layers_of(job))}
 
 
+@pytest.mark.parametrize("tiles", [1, 2, 3, 5])
+def test_cholesky(tiles: int) -> None:
+    job = random_dags.cholesky(tiles)
+    assert job.num_nodes == tiles * (tiles + 1) * (tiles + 2) // 6
+    assert job.num_edges == (tiles - 1) * tiles * (tiles + 1) // 2
+    assert max(layers_of(job)) + 1 == 3 * tiles - 2  # POTRF, TRSM and SYRK of each step but the last
+
+
+def test_cholesky_of_two_tiles_is_a_chain() -> None:
+    assert [row.tolist() for row in map(np.array, random_dags.cholesky(2).parent_lists)] == [
+        [],
+        [[0, 1]],
+        [[1, 1]],
+        [[2, 1]],
+    ]
+
+
+@pytest.mark.parametrize("images", [2, 3, 7])
+def test_montage(images: int) -> None:
+    job = random_dags.montage(images)
+    assert (job.num_nodes, job.num_edges) == (4 * images + 3, 9 * images - 5)
+    assert max(layers_of(job)) + 1 == 9  # the path from mProject to mJPEG
+    assert [len(row) for row in job.parent_lists].count(0) == images
+
+
 @pytest.mark.parametrize(("width", "stages"), [(1, 1), (4, 1), (3, 5)])
 def test_fork_join(width: int, stages: int) -> None:
     job = random_dags.fork_join(width, stages=stages)

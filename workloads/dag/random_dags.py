@@ -23,11 +23,13 @@ from desim.workloads.streams import NamedStreams
 
 __all__ = [
     "chain",
+    "cholesky",
     "fft",
     "fork_join",
     "gaussian_elimination",
     "generate",
     "in_tree",
+    "montage",
     "out_tree",
     "part_of",
     "with_ccr",
@@ -421,6 +423,106 @@ def fft(points: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -
             pairs += [(layer[index], node), (layer[index ^ stride], node)]
         layer, stride = below, 2 * stride
     return _job(f"fft-{points}", layer[-1] + 1, pairs, work=work, size=size, job_id=job_id)
+
+
+def cholesky(tiles: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
+    """Return the task graph of the tiled Cholesky factorization, in its right-looking form.
+
+    In step k, POTRF factors the tile (k, k), TRSM solves each tile (i, k) below it, and SYRK or GEMM updates each tile
+    (i, j) right of column k, which needs the tiles (i, k) and (j, k). The last update of a tile precedes its POTRF or
+    TRSM.
+
+    Parameters
+    ----------
+    tiles : int
+        Number n of tiles per side, >= 1: there are n (n + 1) (n + 2) / 6 nodes and n (n - 1) (n + 1) / 2 edges.
+    work : float
+        Work of every node.
+    size : float
+        Units of data on every edge.
+    job_id : int
+        Id of the job.
+
+    Returns
+    -------
+    Job
+        Job submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+
+    Notes
+    -----
+    A. Buttari, J. Langou, J. Kurzak and J. Dongarra, "A class of parallel tiled linear algebra algorithms for multicore
+    architectures", Parallel Computing 35(1), 2009.
+    """
+    tiles = check_int("tiles", tiles, least=1)
+    latest: dict[tuple[int, int], int] = {}  # last node that wrote each tile
+    pairs: Pairs = []
+    count = 0
+    for step in range(tiles):
+        for row in range(step, tiles):
+            for column in range(step, row + 1):
+                inputs = [latest[row, column]] if (row, column) in latest else []
+                if column > step:
+                    inputs += [latest[row, step]] + [latest[column, step]] * (column < row)
+                elif row > step:
+                    inputs.append(latest[step, step])
+                pairs += [(parent, count) for parent in inputs]
+                latest[row, column] = count
+                count += 1
+    return _job(f"cholesky-{tiles}", count, pairs, work=work, size=size, job_id=job_id)
+
+
+def montage(images: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
+    """Return a graph like that of the workflow Montage, which joins images of the sky to a mosaic.
+
+    Each image is projected (mProject). A difference is fitted for each pair of images at a distance of 1 or 2 in a row
+    (mDiffFit). All fits are gathered (mConcatFit) into a model (mBgModel), by which every projected image is corrected
+    (mBackground). The corrected images are listed (mImgtbl), added (mAdd), shrunk (mShrink) and stored (mJPEG).
+
+    Parameters
+    ----------
+    images : int
+        Number n of images, >= 2: there are 4 n + 3 nodes and 9 n - 5 edges.
+    work : float
+        Work of every node.
+    size : float
+        Units of data on every edge.
+    job_id : int
+        Id of the job.
+
+    Returns
+    -------
+    Job
+        Job submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+
+    Notes
+    -----
+    S. Bharathi et al., "Characterization of scientific workflows", Workshop on Workflows in Support of Large-Scale
+    Science, 2008. The overlaps of real images depend on the region; recorded workflows have them.
+    """
+    images = check_int("images", images, least=2)
+    overlaps = [(one, one + apart) for apart in (1, 2) for one in range(images - apart)]
+    fits = range(images, images + len(overlaps))
+    gathered = fits.stop
+    model = gathered + 1
+    corrected = range(model + 1, model + 1 + images)
+    table = corrected.stop
+    pairs: Pairs = [(image, fit) for fit, both in zip(fits, overlaps, strict=True) for image in both]
+    pairs += [(fit, gathered) for fit in fits]
+    pairs.append((gathered, model))
+    for image, node in enumerate(corrected):
+        pairs += [(image, node), (model, node), (node, table)]
+    pairs += [(table + step, table + step + 1) for step in range(3)]
+    return _job(f"montage-{images}", table + 4, pairs, work=work, size=size, job_id=job_id)
 
 
 def out_tree(depth: int, *, branching: int = 2, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:

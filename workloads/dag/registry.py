@@ -20,11 +20,22 @@ from desim.reading import suffix_of
 from desim.workloads.catalogue import entries, located
 from desim.workloads.dag import dax, jobshop, pegasus, rcpsp, stg, submissions, tpch, wfformat
 from desim.workloads.dag.executors import heterogeneous
-from desim.workloads.dag.random_dags import generate, with_ccr
+from desim.workloads.dag.random_dags import (
+    cholesky,
+    fft,
+    fork_join,
+    gaussian_elimination,
+    generate,
+    in_tree,
+    montage,
+    out_tree,
+    with_ccr,
+    with_random_work,
+)
 from desim.workloads.dag.wfformat import WorkflowReport
 from desim.workloads.files import Pathish
 
-__all__ = ["WorkflowReport", "descriptions", "draw", "executors_of", "read", "read_all", "write"]
+__all__ = ["FAMILY_SECONDS", "WorkflowReport", "descriptions", "draw", "executors_of", "read", "read_all", "write"]
 
 _GENERATED = "tpch"
 _READERS: Mapping[str, Callable[..., Job]] = {
@@ -101,10 +112,12 @@ def draw(
         Jobs to sample from instead of TPC-H's queries.
     task_times : bool
         Whether stages also have the durations of their single tasks.
-    graphs : {"tpch", "random", "varied"}
+    graphs : {"tpch", "random", "varied", "layered", "fork-join", "cholesky", "in-tree", "fft", "montage", "gaussian", \
+"out-tree"}
         Kind of graphs. ``"random"`` generates long and wide graphs of 10 to 24 nodes; the mean run time of a node,
         between 5 and 200 seconds, is the same for all jobs, and `templates` is ignored. ``"varied"`` generates graphs
-        of 6 to 110 nodes and of more shapes.
+        of 6 to 110 nodes and of more shapes. The others generate graphs of one family, with 3 to 60 nodes of random
+        work; the mean run time of a node is `FAMILY_SECONDS`, and `templates` is ignored as well.
     load : float, optional
         Submitted work per time, divided by the total speed of all executors; with 0, all jobs are submitted at
         time 0. It replaces ``mean_interval``.
@@ -133,10 +146,12 @@ def draw(
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
     check_float("mean_interval", mean_interval, least=0, most=1e9)
-    if check_choice("graphs", graphs, (_GENERATED, *_RANDOM)) in _RANDOM:
-        jobs = _random_graphs(
-            rng, check_int("num_jobs", num_jobs, least=1, most=MOST_ITEMS), ccr or 0.0, _RANDOM[graphs], rates
-        )
+    if check_choice("graphs", graphs, (_GENERATED, *_RANDOM, *_FAMILIES)) != _GENERATED:
+        count = check_int("num_jobs", num_jobs, least=1, most=MOST_ITEMS)
+        if graphs in _FAMILIES:
+            jobs = [_of_family(rng, ccr or 0.0, _FAMILIES[graphs], rates) for _ in range(count)]
+        else:
+            jobs = _random_graphs(rng, count, ccr or 0.0, _RANDOM[graphs], rates)
         return _submitted(jobs, executors, mean_interval, load, rng), executors
     queries = _queries(task_times=task_times) if templates is None else templates
     if not queries:
@@ -194,6 +209,32 @@ _RANDOM = {
         lambda rng: round(math.exp(rng.uniform(math.log(6), math.log(110)))), (0.3, 0.5, 1.0, 2.0, 3.0), 4
     ),
 }
+
+
+FAMILY_SECONDS = 30.0
+"""Mean run time of the nodes of graph families, in seconds at the middle speed of LACHESIS."""
+
+_FAMILIES: Mapping[str, Callable[[Generator], Job]] = {
+    "layered": lambda rng: generate(
+        int(rng.integers(8, 49)),
+        shape=float(rng.choice(_RANDOM["varied"].shapes)),
+        out_degree=int(rng.integers(1, 4)),
+        seed=rng,
+    ),
+    "fork-join": lambda rng: fork_join(int(rng.integers(2, 13)), stages=int(rng.integers(1, 5))),
+    "cholesky": lambda rng: cholesky(int(rng.integers(2, 7))),
+    "in-tree": lambda rng: in_tree(int(rng.integers(2, 5)), branching=int(rng.integers(2, 4))),
+    "fft": lambda rng: fft(2 ** int(rng.integers(1, 4))),
+    "montage": lambda rng: montage(int(rng.integers(2, 13))),
+    "gaussian": lambda rng: gaussian_elimination(int(rng.integers(3, 10))),
+    "out-tree": lambda rng: out_tree(int(rng.integers(2, 5)), branching=int(rng.integers(2, 4))),
+}
+
+
+def _of_family(rng: Generator, ccr: float, kind: Callable[[Generator], Job], rates: _Rates) -> Job:
+    """Return a job of a graph family with random work and sizes of data."""
+    job = with_random_work(kind(rng), FAMILY_SECONDS * tpch.REFERENCE_SPEED, rng=rng)
+    return with_ccr(job, ccr, rng=rng, **rates._asdict())
 
 
 def _random_graphs(rng: Generator, count: int, ccr: float, kind: _Layered, rates: _Rates) -> list[Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -42,6 +42,7 @@ __all__ = [
     "describe_progress",
     "describe_system",
     "placeable",
+    "unit_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -99,6 +100,9 @@ MOST_DELAY = 3.0
 PROMPT, SOON = 1e-6, 0.3
 """Largest delays that count as none and as little; at 0.3, the finish time is 1.35 times the earliest one."""
 
+TENTH = 0.1
+"""Unit of relative times, in mean run times of a node; it spreads their logarithms."""
+
 _TO_RANK = 0.01
 """Weight of a second of rank relative to a second of work; it orders the nodes within a job."""
 
@@ -127,6 +131,8 @@ class JobGraph:
         State of the job.
     executors : Executors
         Executors of the cluster.
+    relative : bool
+        Whether features count times in tenths of the job's mean run time of a node, instead of seconds.
 
     Attributes
     ----------
@@ -138,7 +144,7 @@ class JobGraph:
         Mean run times, and upward ranks (longest paths to the end), in seconds.
     """
 
-    def __init__(self, state: JobState, executors: Executors) -> None:
+    def __init__(self, state: JobState, executors: Executors, *, relative: bool = False) -> None:
         job = state.job
         self.run_times: Floats = means_where_eligible(job.run_times_on(executors))
         latency, per_unit = executors.mean_latency, executors.mean_seconds_per_unit
@@ -159,7 +165,9 @@ class JobGraph:
                 above[child] = max(above[child], above[node] + times[node] + latency + size * per_unit)
         self.upward_rank: Floats = np.array(below)
         counts = [len(edges) for edges in children]
-        self.nodes = log_scaled(np.array([times, incoming, outgoing, below, above, counts]).T).astype(np.float32)
+        self._unit = unit_of([self]) if relative else 1.0
+        seconds_of = np.array([times, incoming, outgoing, below, above]) / self._unit
+        self.nodes = log_scaled(np.concatenate([seconds_of, [counts]]).T).astype(np.float32)
         self.node_bytes = [row.tobytes() for row in self.nodes]
         self._job, self._latency, self._per_unit = job, latency, per_unit
         self._seen = b""
@@ -175,7 +183,8 @@ class JobGraph:
     @cached_property
     def edge_times(self) -> Features:
         """Mean transfer times, log-scaled, shape (num_edges,)."""
-        times: Features = log_scaled(self._latency + self._job.child_size * self._per_unit).astype(np.float32)
+        seconds = self._latency + self._job.child_size * self._per_unit
+        times: Features = log_scaled(seconds / self._unit).astype(np.float32)
         return times
 
     @cached_property
@@ -201,6 +210,18 @@ class JobGraph:
             self._seen = seen
             self._progress = JobProgress(len(times), float(times.sum()), float(self.upward_rank[left].max(initial=0.0)))
         return self._progress
+
+
+def unit_of(graphs: Sequence[JobGraph]) -> float:
+    """Return a tenth of the mean run time of the nodes of jobs in seconds; 1 if they take no time.
+
+    Parameters
+    ----------
+    graphs : sequence of JobGraph
+        Graphs of the jobs.
+    """
+    count = sum(len(graph.run_times) for graph in graphs)
+    return TENTH * sum(float(graph.run_times.sum()) for graph in graphs) / max(count, 1) or 1.0
 
 
 class PerJob(Generic[Made]):
@@ -236,7 +257,9 @@ class PerJob(Generic[Made]):
         return found
 
 
-def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int], ages: Floats) -> NDArray[np.float32]:
+def describe_progress(
+    progress: Sequence[JobProgress], unfinished: Sequence[int], ages: Floats, unit: float = 1.0
+) -> NDArray[np.float32]:
     """Return :data:`JOB_FEATURES`, shape (j, 5).
 
     Parameters
@@ -247,6 +270,8 @@ def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int]
         Number of unfinished nodes of each job.
     ages : array of float, shape (j,)
         Time since the submission of each job, in seconds.
+    unit : float
+        Unit of the features' times, in seconds.
 
     Returns
     -------
@@ -254,7 +279,10 @@ def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int]
         Log-scaled features.
     """
     told = zip(progress, unfinished, ages.tolist(), strict=True)
-    rows = [(one.unassigned, left - one.unassigned, one.time, one.critical, age) for one, left, age in told]
+    rows = [
+        (one.unassigned, left - one.unassigned, one.time / unit, one.critical / unit, age / unit)
+        for one, left, age in told
+    ]
     result: NDArray[np.float32] = log_scaled(np.array(rows).reshape(-1, len(JOB_FEATURES))).astype(np.float32)
     return result
 
@@ -265,6 +293,8 @@ def describe_system(
     idle: NDArray[np.bool_],
     progress: Sequence[JobProgress],
     candidates: NDArray[np.float32],
+    *,
+    unit: float = 1.0,
 ) -> NDArray[np.float32]:
     """Return :data:`SYSTEM_GRAPH_FEATURES`, shape (12,).
 
@@ -280,6 +310,8 @@ def describe_system(
         Progress of the jobs.
     candidates : array of float, shape (c, 9)
         Features of the encoded ready nodes, see :func:`describe_candidates`.
+    unit : float
+        Unit of the features' times, in seconds.
 
     Returns
     -------
@@ -294,7 +326,8 @@ def describe_system(
     left = sum(one.time for one in progress) / len(available)
     critical = max((one.critical for one in progress), default=0.0)
     counts = len(progress), len(candidates), hidden, int(np.count_nonzero(delays <= PROMPT))
-    numbers = log_scaled((*counts, next_idle, *backlogs, left, critical)).tolist()
+    times = np.array((next_idle, *backlogs, left, critical)) / unit
+    numbers = log_scaled((*counts, *times.tolist())).tolist()
     others = float(delays.min(initial=MOST_DELAY)), np.count_nonzero(idle) / len(available)
     return np.array([*numbers[:4], *others, *numbers[4:], next_idle < np.inf], np.float32)
 
@@ -321,7 +354,14 @@ def placeable(nodes: Sequence[Node], available: Floats) -> NDArray[np.bool_]:
 
 
 def describe_candidates(
-    nodes: Sequence[Node], ranks: Floats, work: Floats, available: Floats, *, usable: NDArray[np.bool_], time: float
+    nodes: Sequence[Node],
+    ranks: Floats,
+    work: Floats,
+    available: Floats,
+    *,
+    usable: NDArray[np.bool_],
+    time: float,
+    unit: float = 1.0,
 ) -> NDArray[np.float32]:
     """Return :data:`CANDIDATE_FEATURES`.
 
@@ -339,6 +379,8 @@ def describe_candidates(
         Whether nodes may be assigned to each executor.
     time : float
         Current time in seconds.
+    unit : float
+        Unit of the features' times, in seconds.
 
     Returns
     -------
@@ -364,13 +406,15 @@ def describe_candidates(
     table[2] = ready.take(chosen)
     table[:3] -= time
     np.maximum(table[:3], 0.0, out=table[:3])
+    table[3] = run_times.take(chosen)
+    table[:4] /= unit
     with np.errstate(invalid="ignore"):  # nodes whose only executors are down
         ratios = np.log((table[1] + 1.0) / (table[0] + 1.0))
     table[6] = delay = np.fmin(ratios, MOST_DELAY)  # fmin turns NaN into MOST_DELAY
-    table[3] = run_times.take(chosen)
     table[4] = _before(-ranks, delay <= PROMPT)
     table[5] = _before(work - _TO_RANK * ranks, delay <= SOON)
     table[:6] = log_scaled(table[:6])
+    ranks, work = ranks / unit, work / unit
     table[7] = np.maximum(np.log((ranks + 1.0) / (ranks.max(initial=0.0) + 1.0)), -MOST_DELAY)
     table[8] = np.minimum(np.log((work + 1.0) / (work.min(initial=np.inf) + 1.0)), MOST_DELAY)
     result = np.empty((len(nodes), len(CANDIDATE_FEATURES)), np.float32)
@@ -522,13 +566,24 @@ class GraphEncoder:
         Whether nodes wait until an executor is idle.
     sizes : GraphSizes
         Sizes of the arrays. Jobs and ready nodes in excess are left out, keeping the first ones.
+    relative : bool
+        Whether features count times in tenths of the mean run time of a node, instead of seconds: of its job for a
+        node, of all jobs in the system otherwise. The features then do not depend on the unit of time.
     """
 
-    def __init__(self, allocation: GraphAllocate, *, only_idle: bool = True, sizes: GraphSizes | None = None) -> None:
+    def __init__(
+        self,
+        allocation: GraphAllocate,
+        *,
+        only_idle: bool = True,
+        sizes: GraphSizes | None = None,
+        relative: bool = False,
+    ) -> None:
         self.allocation = allocation
         self.only_idle = only_idle
+        self.relative = relative
         self.sizes = sizes = GraphSizes() if sizes is None else sizes
-        self.graphs = PerJob(JobGraph)
+        self.graphs = PerJob(partial(JobGraph, relative=relative))
         self._joined = _Joined()
         jobs, nodes, edges, candidates = sizes.jobs, sizes.nodes, sizes.edges, sizes.candidates
         actions = candidates + only_idle
@@ -599,15 +654,16 @@ class GraphEncoder:
         ranks = np.array([graphs[at].upward_rank[node] for at, (_, node) in zip(places, nodes, strict=True)])
         work = np.array([progress[at].time for at in places])
         usable = idle if self.only_idle else available < np.inf
-        candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time)
+        unit = unit_of(graphs) if self.relative else 1.0
+        candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time, unit=unit)
         offsets = same["job_start"][places] if places else np.zeros(0, np.int64)
         return SystemGraph(
             **same,
             unassigned=~np.concatenate([np.zeros(0, np.bool_), *assigned]),
-            jobs=describe_progress(progress, unfinished, ages),
+            jobs=describe_progress(progress, unfinished, ages, unit),
             candidate_nodes=offsets + np.array([node for _, node in nodes], np.int64),
             candidates=candidates,
-            system=describe_system(observation, available, idle, progress, candidates),
+            system=describe_system(observation, available, idle, progress, candidates, unit=unit),
         )
 
     def encode(self, observation: DagObservation) -> Arrays:
