@@ -279,9 +279,11 @@ class ConservativeBackfilling(NamedRepr):
             order = self.priority.order(queue, observation.time)
             rows, lengths, longest = rows[order], lengths[order], longest[order]
         held = self.reservations
-        jobs = zip(rows.tolist(), lengths.tolist(), longest.tolist(), strict=True)
-        with_slot, *times = zip(*(job for job in jobs if job[0] in held), strict=True)
-        for place, slot in profile.compress([held[row] for row in with_slot], *times):
+        columns = [rows.tolist(), lengths.tolist(), longest.tolist()]
+        if len(held) < len(queue):
+            columns = [*zip(*(job for job in zip(*columns, strict=True) if job[0] in held), strict=True)]
+        with_slot, *times = columns
+        for place, slot in profile.compress([*map(held.__getitem__, with_slot)], *times):
             self._note(with_slot[place], slot)
             self._settled = False
 

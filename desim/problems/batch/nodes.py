@@ -313,6 +313,7 @@ class NodeTable:
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
         self.requests: list[CompiledRequest] = []
         self.columns = np.zeros((0, len(self.resources) + 6), np.int64)
+        self._eligible: dict[object, Mask] = {}  # eligible nodes, by what a request says about them
         self._plain: dict[int, CompiledRequest] = {}  # of jobs without a request, by cores
         self._shapes: dict[
             object, CompiledRequest
@@ -377,8 +378,11 @@ class NodeTable:
         return sum(node.gpus for node in self.nodes)
 
     def eligible(self, request: Request) -> Mask:
-        """Return whether each node has the requested partition, GPU model and features, shape (N,)."""
-        return np.array(
+        """Return whether each node has the requested partition, GPU model and features, shape (N,), which is shared."""
+        key = request.partition, request.gpu_models, request.features, request.excluded_features
+        if (found := self._eligible.get(key)) is not None:
+            return found
+        self._eligible[key] = found = np.array(
             [
                 (not request.partition or node.partition == request.partition)
                 and (not request.gpu_models or node.gpu_model in request.gpu_models)
@@ -388,6 +392,7 @@ class NodeTable:
             ],
             np.bool_,
         )
+        return found
 
     def closed_between(self, start: float, end: float) -> tuple[int, ...]:
         """Return the numbers of the reservations in force at some time from ``start`` to ``end``, in seconds."""

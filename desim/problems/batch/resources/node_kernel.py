@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from desim.problems.batch.nodes import GPU
 
-__all__ = ["agree", "change", "earliest", "first_fit", "next_move", "window"]
+__all__ = ["agree", "change", "compress", "earliest", "first_fit", "window"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
@@ -35,8 +35,8 @@ nodes are exclusive, and the row of ``usable`` and ``barred``; see :class:`NodeP
 FIRST = 2
 """First column of changes that is one of ``free``."""
 NEVER = np.inf
-NOTHING, EMPTY, FULL = -1, -2, -3
-"""What :func:`next_move` found: no slot that moves, one that holds nothing, or that the arrays are full."""
+ENDED, EMPTY, FULL, MOVES = 0, 1, 2, 3
+"""Why :func:`compress` ended: no slot is left, one holds nothing, the arrays are full, or one can move."""
 
 
 def compiled(function: Function) -> Function:
@@ -129,6 +129,47 @@ def count_from(
 
 
 @compiled
+def takes_one(least: Integers, request: Integers) -> bool:
+    """Return whether one task of a request fits into the given free resources."""
+    num_resources = len(request) - NUM_COLUMNS
+    for column in range(num_resources):
+        if least[column] < request[column]:
+            return False
+    if request[num_resources + EXCLUSIVE] and least[num_resources] < 0:
+        return False
+    whole, share = request[num_resources + GPUS], request[num_resources + SHARE]
+    if whole or share:
+        for column in range(num_resources + 1, len(least)):
+            if share and least[column] >= share:
+                return True
+            if least[column] == GPU:
+                whole -= 1
+        return not share and whole <= 0
+    return True
+
+
+@compiled
+def may_begin(
+    times: Floats, free: Integers, size: int, place: int, request: Integers, start: float, duration: float,
+    last: float, covered: float,
+) -> float:  # fmt: skip
+    """Return a time from a start on before which one task cannot begin on a node; ``last`` if it is not earlier."""
+    # The arrays are those of one node, and a segment of it holds at the start. From the time ``covered`` on, the job's
+    # own resources suffice. Each segment is looked at once. A request for GPUs may find different ones free in each
+    # segment, so the task may begin even later.
+    while start < last:
+        if times[place] >= min(start + duration, covered):
+            return start
+        is_free = takes_one(free[place], request)
+        place += 1
+        if place == size:
+            return start if is_free else last
+        if not is_free:
+            start = times[place]
+    return last
+
+
+@compiled
 def barred_until(bounds: Floats, barred: Mask, outside: Mask, suits: int, node: int, start: float, end: float) -> float:
     """Return until when advance reservations keep a job off a node in an interval; the start if they do not."""
     until = start
@@ -177,6 +218,11 @@ def earliest(
                 if reserved:
                     later = barred_until(bounds, barred, outside, suits, node, time, max(end, time + longest))
                 if later == time:
+                    place = segment_of(times, node, head[node], size[node], time)
+                    later = may_begin(
+                        times[node], free[node], size[node], place, requests[request], time, duration, best, NEVER
+                    )
+                if later == time:
                     count, later = count_from(times, free, head, size, requests, request, 1, least, node, time, end)
                     if count:
                         best = time
@@ -197,6 +243,11 @@ def earliest(
                 later = time
                 if reserved:
                     later = barred_until(bounds, barred, outside, suits, node, time, max(end, time + longest))
+                if later == time:
+                    place = segment_of(times, node, head[node], size[node], time)
+                    later = may_begin(
+                        times[node], free[node], size[node], place, requests[request], time, duration, before, NEVER
+                    )
                 if later == time:
                     counts[node], until[node] = count_from(
                         times, free, head, size, requests, request, limit, least, node, time, end
@@ -389,7 +440,48 @@ def change(
 
 
 @compiled
-def next_move(
+def first_freed(
+    times: Floats,
+    free: Integers,
+    head: Integers,
+    size: Integers,
+    requests: Integers,
+    usable: Mask,
+    least: Integers,
+    freed: Floats,
+    freed_nodes: Integers,
+    now: float,
+    of_slot: Integers,
+    start: float,
+    request: int,
+    duration: float,
+    before: float,
+) -> float:
+    """Return a time before which a job cannot begin on what was freed; ``before`` if it cannot before that time."""
+    # An earlier slot than the job's own, which begins at ``start``, has a task on a freed node, and overlaps the
+    # interval in which something of the node was freed. One task on one node is quickly looked for.
+    suits, first = requests[request, requests.shape[1] - NUM_COLUMNS + SUITS], before
+    for node in freed_nodes:
+        last = min(freed[1, node], first)
+        if last <= now or not usable[suits, node]:
+            continue
+        covered = NEVER  # from when the job's own resources suffice on the node
+        for row in range(len(of_slot)):
+            if of_slot[row, 0] == node:
+                covered = start
+        time = max(freed[0, node] - duration, now)
+        place = segment_of(times, node, head[node], size[node], time)
+        time = max(times[node, place], now)
+        time = may_begin(times[node], free[node], size[node], place, requests[request], time, duration, last, covered)
+        if time < last:
+            first = time
+        if first <= now:
+            break
+    return first
+
+
+@compiled
+def compress(
     times: Floats,
     free: Integers,
     head: Integers,
@@ -408,68 +500,71 @@ def next_move(
     numbers: Integers,
     changes: Integers,
     freed: Floats,
+    freed_later: Floats,
     freed_nodes: Integers,
     takes_first: bool,
     begin: int,
-) -> tuple[int, int, float]:
-    """Return the next slot that could begin earlier if its job had none, what was found, and the new start."""
+    moves: Integers,
+    starts: Floats,
+) -> tuple[int, int, int]:
+    """Move slots to the earliest times at which their jobs fit; return how many, why it ended, and at which slot."""
     # Rows of ``slots`` are start, end, duration and longest duration; of ``numbers``, the request and the first row of
-    # ``changes``. ``freed`` is until when resources of each node were freed since the previous round of compression. An
-    # earlier slot has a task on such a node and begins before then. If one is found, what the old one held is free, and
-    # if it takes the first nodes, it is taken: as many rows of ``chosen`` are set as the second result says.
-    num_resources = requests.shape[1] - NUM_COLUMNS
+    # ``changes``. ``freed`` is from when and until when resources of each node were freed since the previous round of
+    # compression began. If the policy takes the first nodes, a row of ``moves`` is a slot that was moved and the end of
+    # its rows of ``chosen``, and ``starts`` is when it begins now. Otherwise, it ends at the first slot that can move,
+    # whose resources are then free, and ``starts`` is when it can begin.
+    num_moves = used = num_freed = 0
     latest = now
-    for node in freed_nodes:
-        latest = max(latest, freed[node])
+    for node in range(len(head)):
+        if freed[1, node] > now:
+            freed_nodes[num_freed] = node
+            num_freed += 1
+            latest = max(latest, freed[1, node])
     for slot in range(begin, len(slots)):
         start, end, duration, longest = slots[slot, 0], slots[slot, 1], slots[slot, 2], slots[slot, 3]
         if start == end:
-            return slot, EMPTY, start
-        request, low, high = numbers[slot, 0], numbers[slot, 1], numbers[slot + 1, 1]
-        suits = requests[request, num_resources + SUITS]
+            return num_moves, EMPTY, slot
+        request, of_slot = numbers[slot, 0], changes[numbers[slot, 1] : numbers[slot + 1, 1]]
         before = min(start, latest)
-        first = before
-        for node in freed_nodes:
-            last = min(freed[node], first)
-            if last <= now or not usable[suits, node]:
-                continue
-            covered = NEVER  # from when the job's own resources suffice on the node
-            for row in range(low, high):
-                if changes[row, 0] == node:
-                    covered = start
-            time = now
-            while time < last:
-                count, later = count_from(
-                    times, free, head, size, requests, request, 1, least, node, time, min(time + duration, covered)
-                )
-                if count:
-                    first = time
-                    break
-                time = later
+        first = first_freed(
+            times, free, head, size, requests, usable, least, freed, freed_nodes[:num_freed], now,
+            of_slot, start, request, duration, before,
+        )  # fmt: skip
         if first >= before:
             continue
-        of_slot = changes[low:high]
-        if not has_space(times, free, head, size, now, of_slot, 4):
-            return slot, FULL, start
+        if used + len(head) > len(chosen) or not has_space(times, free, head, size, now, of_slot, 4):
+            return num_moves, FULL, slot
         add(times, free, head, size, of_slot, start, end, 1)
         found = earliest(
             times, free, head, size, requests, usable, bounds, barred, outside, counts, until, least,
             request, duration, longest, first, before,
         )  # fmt: skip
         if found < before and not takes_first:
-            return slot, 0, found
+            starts[0] = found
+            return num_moves, MOVES, slot
         if found < before:
-            end = found + duration
             count = first_fit(
-                times, free, head, size, requests, usable, bounds, barred, outside, least, chosen,
-                request, found, end, longest,
+                times, free, head, size, requests, usable, bounds, barred, outside, least, chosen[used:],
+                request, found, found + duration, longest,
             )  # fmt: skip
-            if change(times, free, head, size, now, chosen[:count], found, end, -1):
-                return slot, count, found
-        add(times, free, head, size, of_slot, start, slots[slot, 1], -1)
-        if found < before:
-            return slot, FULL, start
-    return len(slots), NOTHING, NEVER
+            if not change(times, free, head, size, now, chosen[used : used + count], found, found + duration, -1):
+                add(times, free, head, size, of_slot, start, end, -1)
+                return num_moves, FULL, slot
+            used += count
+            moves[num_moves, 0], moves[num_moves, 1], starts[num_moves] = slot, used, found
+            num_moves += 1
+            for row in range(len(of_slot)):
+                node = of_slot[row, 0]
+                if freed[1, node] <= now:
+                    freed_nodes[num_freed] = node
+                    num_freed += 1
+                for interval in (freed, freed_later):
+                    interval[0, node] = min(interval[0, node], start)
+                    interval[1, node] = max(interval[1, node], end)
+            latest = max(latest, end)
+        else:
+            add(times, free, head, size, of_slot, start, end, -1)
+    return num_moves, ENDED, len(slots)
 
 
 @compiled

@@ -185,8 +185,10 @@ class NodePlan:
 
     def start_each(self, positions: IntArray) -> None:
         """Start every job that fits and would not delay the reserved one."""
-        for position in positions.tolist():
-            self.start(position)
+        while len(positions):
+            has_started, positions = self.start(int(positions[0])), positions[1:]
+            if has_started and len(positions) > 1 and not self._around:
+                positions = self._fitting_beside(self.fitting(positions))
 
     def reserve(self, position: int, size: int | None = None) -> None:
         """Reserve for a job; when and where is computed once another job may start."""
@@ -210,8 +212,7 @@ class NodePlan:
     def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
         """Return the number of cores to wait for if too few are free; enough cores need not be enough for a job."""
         if position is None:
-            requests = self.nodes.requests_among(self.nodes.request_numbers())
-            least = min((each.request.num_cores for each in requests), default=0)
+            least = self.nodes.least_cores()
         else:
             least = self._blocked_cores or self._job(position)[0].request.num_cores
         placed = sum(held.amounts[0] for _, place in self._started.values() for held in place)

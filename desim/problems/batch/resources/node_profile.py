@@ -106,8 +106,10 @@ class NodeProfile(AvailabilityProfile):
         # to be overwritten
         self._counts, self._until = np.zeros(num_nodes, np.int64), np.zeros(num_nodes)
         self._least, self._chosen = np.zeros(num_columns, np.int64), np.zeros((num_nodes, 2 + num_columns), np.int64)
-        self._freed = np.full(num_nodes, -np.inf)  # until when resources were freed since the previous round began
-        self._freed_later = self._freed.copy()  # the same for the next round
+        self._freed, self._freed_later = (
+            self._nothing_freed(),
+            self._nothing_freed(),
+        )  # since a round began, see compress
 
     def __len__(self) -> int:
         """Return the number of segments."""
@@ -220,7 +222,7 @@ class NodeProfile(AvailabilityProfile):
         """Move each slot, in order, to the earliest one that its job could have beside all others; yield those moved.
 
         A slot was the earliest when it was taken or in the last round. So an earlier one must have a task on a node
-        with resources freed since, and must begin before the end of what was freed.
+        with resources freed since, and must overlap the interval in which they were freed.
 
         Parameters
         ----------
@@ -237,37 +239,36 @@ class NodeProfile(AvailabilityProfile):
             Position of a slot that was moved, and the new one.
         """
         kernel = _kernel()
-        self._freed, self._freed_later = self._freed_later, np.full_like(self._freed, -np.inf)
-        lengths = [len(slot.changes) for slot in slots]
-        changes = np.concatenate([slot.changes for slot in slots])
+        self._freed, self._freed_later = self._freed_later, self._nothing_freed()
+        slot_starts, ends, of_slots, shapes = zip(*slots, strict=True)
         numbers = np.zeros((len(slots) + 1, 2), np.int64)
-        numbers[:-1, 0], numbers[1:, 1] = [self._numbers[slot.shape] for slot in slots], np.cumsum(lengths)
-        times = np.array([[slot.start for slot in slots], [slot.end for slot in slots], durations, longest]).T.copy()
-        place = 0
-        while True:
-            freed = np.flatnonzero(self._freed > self.now)
-            scratch = self._counts, self._until, self._least, self._chosen, self.now
-            of_slots = times, numbers, changes, self._freed, freed, self._takes_first
-            place, found, start = kernel.next_move(*self._arrays, *scratch, *of_slots, place)
-            if found == kernel.FULL:
+        numbers[:-1, 0] = [*map(self._numbers.__getitem__, shapes)]
+        numbers[1:, 1] = np.cumsum([*map(len, of_slots)])
+        changes, times = np.concatenate(of_slots), np.array([slot_starts, ends, durations, longest]).T.copy()
+        moves, starts = np.zeros((len(slots), 2), np.int64), np.zeros(len(slots))
+        chosen = np.zeros((len(self.table) + 2 * len(changes), changes.shape[1]), np.int64)
+        freed_nodes, place = np.zeros(len(self.table), np.int64), 0
+        while place < len(slots):
+            scratch = self._counts, self._until, self._least, chosen, self.now
+            arguments = times, numbers, changes, self._freed, self._freed_later, freed_nodes, self._takes_first
+            count, why, place = kernel.compress(*self._arrays, *scratch, *arguments, place, moves, starts)
+            begin, held = 0, chosen[: moves[count - 1, 1] if count else 0].copy()
+            for (moved, end), start in zip(moves[:count].tolist(), starts[:count].tolist(), strict=True):
+                yield moved, NodeSlot(start, start + durations[moved], held[begin:end], slots[moved].shape)
+                begin = end
+            if why == kernel.FULL:
                 self._grow()
-                continue
-            if found == kernel.NOTHING:
-                return
-            slot, duration, longer = slots[place], durations[place], longest[place]
-            if found > 0:
-                self._note_freed(slot)
-                yield place, NodeSlot(start, start + duration, self._chosen[:found].copy(), slot.shape)
-            else:
-                if found == kernel.EMPTY:  # it holds nothing, so others may have been placed over it
+            elif why != kernel.ENDED:
+                slot, duration, longer = slots[place], durations[place], longest[place]
+                if why == kernel.EMPTY:  # it holds nothing, so others may have been placed over it
                     better = self.fit(slot.shape, duration, longer)
                 else:
-                    better = self._slot_at(slot.shape, start, duration, longer)
+                    better = self._slot_at(slot.shape, float(starts[0]), duration, longer)
                 if better is not None:
                     self._note_freed(slot)
                     self.take(better)
                     yield place, better
-            place += 1
+                place += 1
 
     def agrees_with(self, observation: Any, taken: list[Any]) -> bool:
         """Return whether the profile begins with the resources that are free now, apart from slots yet to be filled.
@@ -299,10 +300,15 @@ class NodeProfile(AvailabilityProfile):
         return bool((least[changes[:, 0]] >= changes[:, 2:]).all())
 
     def _note_freed(self, slot: Any) -> None:
-        """Note until when each node was freed, for :meth:`compress`."""
+        """Note from when and until when each node was freed, for :meth:`compress`."""
         nodes = slot.changes[:, 0]
         for freed in (self._freed, self._freed_later):
-            freed[nodes] = np.maximum(freed[nodes], slot.end)
+            freed[0, nodes] = np.minimum(freed[0, nodes], slot.start)
+            freed[1, nodes] = np.maximum(freed[1, nodes], slot.end)
+
+    def _nothing_freed(self) -> NDArray[np.float64]:
+        """Return from when and until when resources of each node were freed if none were, shape (2, N)."""
+        return np.full((2, len(self.table)), [[np.inf], [-np.inf]])
 
     def _hold(self, slot: Any, sign: int) -> None:
         """Take what a slot holds (-1) or release it (1)."""

@@ -354,10 +354,10 @@ class NodeView:
             found = self._numbers[rows]
         return found
 
-    def requests_among(self, numbers: IntArray) -> list[CompiledRequest]:
-        """Return the different requests that have some numbers, in order of compilation."""
-        requests = self.table.requests
-        return [requests[number] for number in np.bincount(numbers).nonzero()[0].tolist()]
+    def least_cores(self) -> int:
+        """Return how many cores the queued job with the fewest requests; 0 if none is queued."""
+        columns = self.table.columns[self.request_numbers()]
+        return int((columns[:, 0] * columns[:, len(self.table.resources)]).min()) if len(columns) else 0
 
     def compiled_request(self, row: int) -> CompiledRequest:
         """Return the compiled request of a queued job."""
