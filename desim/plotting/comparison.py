@@ -229,7 +229,7 @@ def _mark_values(
 
 
 def _apart(marks: Sequence[float], place: Callable[[float], float], pixels: float) -> list[float]:
-    """Return so many marks at equal steps that labels do not overlap, given the pixels per unit of place."""
+    """Return marks at equal steps whose labels do not overlap, given the pixels per unit of place."""
     ordered = sorted(marks, reverse=True)
     for step in range(1, len(ordered)):
         kept = ordered[::step]

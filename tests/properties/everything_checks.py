@@ -152,7 +152,8 @@ def cut_while_suspended(cuts: pl.DataFrame) -> int:
 
 
 def forked(one: Scenario, result: Result) -> None:
-    simulation, agent = Simulation(one.cluster(), seed=one.seed, until=one.drawn.until), one.agent()
+    agent = one.agent()
+    simulation = Simulation(one.cluster().for_agent(agent), seed=one.seed, until=one.drawn.until)
     name = getattr(agent, "name", type(agent).__name__)
     if looks_ahead(one.agent_name):
         agent.attach(partial(simulation.fork, foresight=False))
@@ -165,12 +166,16 @@ def forked(one: Scenario, result: Result) -> None:
     assert_same(result, simulation.finish(agent=name), "advanced by hand")
     if not answers:
         return
-    original = Simulation(one.cluster(), seed=one.seed, until=one.drawn.until)
+    original = Simulation(one.cluster().for_agent(agent), seed=one.seed, until=one.drawn.until)
     before = min(one.after, len(answers) - 1)
     for answer in answers[:before]:
         due(original).answer(answer)
     due(original)
-    every = {"original": original, "fork": original.fork(), "replay": original.fork(problem=one.cluster())}
+    every = {
+        "original": original,
+        "fork": original.fork(),
+        "replay": original.fork(problem=one.cluster().for_agent(agent)),
+    }
     for answer in answers[before:]:  # in turns: none may have a part in another
         for simulation in every.values():
             due(simulation).answer(answer)

@@ -97,7 +97,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
     if problem == "batch":
         return {f"{prefix}-PRIORITY": _backfilling(prefix) for prefix in _BACKFILLING} | {
             "easy-PRIORITY+PRIORITY": lambda: ["easy-fcfs+sjf-expected", "easy-f1-expected+fcfs"],
-            "easy-PRIORITY@PREDICTOR": lambda: ["easy-sjf-expected@oracle", "conservative-fcfs@user-average:1"],
+            "easy-PRIORITY@PREDICTOR": lambda: ["easy-sjf-expected@oracle", "conservative-fcfs@user-average"],
             "preemptive-AGENT": lambda: [f"preemptive-{name}" for name in ("fcfs", "easy-sjf", "conservative")],
             "window-RULE-HEAD-TAIL": _windows,
             "window-RULE-HEAD-TAIL@SECONDS": lambda: [f"window-reserving-{window}@14400" for window in _WINDOWS],
