@@ -95,7 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command: Command | None = None
     is_main = threading.current_thread() is threading.main_thread()
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}  # SIGTERM ends batch jobs
+    usual: dict[signal.Signals, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }  # SIGTERM ends batch jobs
     ours = [number for number in usual if is_main and signal.getsignal(number) is usual[number]]
     for number in ours:
         signal.signal(number, interrupt)

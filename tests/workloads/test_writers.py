@@ -155,3 +155,16 @@ def test_what_other_formats_lose_is_told(tmp_path: Path) -> None:
     assert batch.write(tmp_path / "a.swf", numbered) == ()
     assert batch.write(tmp_path / "a.parquet", numbered, num_cores=4) == ("partition",)
     assert batch.write(tmp_path / "a.json", numbered, num_cores=4) == ("partition",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 1e9\n999999999 5\n", "machines: got the number 999999999, expected one below 10,000"),
+        ("1 2\n0 1e308 1 1e308\n", "job 0: got the duration 1e\\+308, expected at most 1e\\+15"),
+    ],
+)
+def test_job_shops_of_absurd_numbers_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.jsp").write_text(text)
+    with pytest.raises(WorkloadError, match=message):
+        jobshop.read(tmp_path / "a.jsp")

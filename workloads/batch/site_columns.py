@@ -187,7 +187,7 @@ class SiteColumns:
                 reason = TraceReason.SELF_DEPENDENCY if meant == [row] else TraceReason.UNKNOWN_DEPENDENCY
                 odd.setdefault(row, (reason, f"{self.found['after']}: got {other}, {what}"))
             think_time = cells["think_time"][at] if kept and "think_time" in cells else None
-            found.append((tuple(kept), 0.0 if is_missing(think_time) else float(think_time)))
+            found.append((tuple(kept), 0.0 if is_missing(think_time) else number(self.found["think_time"], think_time)))
         return found, odd
 
 

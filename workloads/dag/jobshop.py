@@ -25,8 +25,9 @@ import numpy as np
 from desim.exceptions import WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
+from desim.workloads.dag.executors import MOST_EXECUTORS
 from desim.workloads.files import Pathish, plain_number, read_text, write_lines
-from desim.workloads.json_fields import has, read_object
+from desim.workloads.json_fields import LARGEST, has, read_object
 
 __all__ = ["job_shop", "read", "write"]
 
@@ -68,6 +69,8 @@ def job_shop(machines: Sequence[Sequence[int]], durations: Sequence[Sequence[flo
     for number, (row, times) in enumerate(zip(machines, durations, strict=True)):
         if len(row) != len(times):
             raise WorkloadError(f"job {number}: got {len(times)} durations, expected {len(row)}, one per operation")
+        if wrong := [time for time in times if time > LARGEST]:
+            raise WorkloadError(f"job {number}: got the duration {wrong[0]:g}, expected at most {LARGEST:g}")
         edges = [(place, place + 1, 0.0) for place in range(len(row) - 1)]
         jobs.append(Job(number, times, edges, eligible=[[names[machine]] for machine in row], label=label))
     return jobs, Executors([1.0] * len(names), names=names)
@@ -78,6 +81,8 @@ def _most(row: Sequence[int]) -> int:
     found = np.asarray(row)
     if not found.size or not np.issubdtype(found.dtype, np.integer) or found.min() < 0:
         raise WorkloadError(f"machines: got {list(row)!r}, expected at least one integer >= 0")
+    if found.max() >= MOST_EXECUTORS:
+        raise WorkloadError(f"machines: got the number {found.max()}, expected one below {MOST_EXECUTORS:,}")
     return int(found.max())
 
 
