@@ -17,6 +17,7 @@ BENCHMARKS = (
     "workloads",
     "replay",
     "engines",
+    "simgrid",
     "backfilling",
     "nodes",
     "scaling",
@@ -33,15 +34,18 @@ ON_DEMAND = ("long",)
 
 
 def main() -> None:
-    """Run the benchmarks that are named, or all of them."""
+    """Run the benchmarks that are named, or all of them; fail at the end if any has found that something grew."""
     if sys.argv[1:2] == ["figures"]:
         figures.main(sys.argv[2:])
         return
+    faults: list[str] = []
     for name in sys.argv[1:] or BENCHMARKS:
         if name not in BENCHMARKS + ON_DEMAND:
             sys.exit(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS + ON_DEMAND)}")
-        importlib.import_module(f"benchmarks.{name}").main()
+        faults += importlib.import_module(f"benchmarks.{name}").main() or []
         print(flush=True)
+    if faults:
+        sys.exit("\n".join(faults))
 
 
 if __name__ == "__main__":

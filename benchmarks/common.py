@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
 from desim.problems.batch import Job
 from desim.workloads import lublin, swf
 
-__all__ = ["best_and_median", "print_table", "processor_seconds", "trace"]
+__all__ = ["best_and_median", "exponent_of", "print_table", "processor_seconds", "risen", "trace"]
+
+RISE = 0.2
+"""By how much an exponent may exceed the recorded one; more fails ``make bench``."""
 
 SWF = Path(__file__).resolve().parents[2] / "shared" / "data" / "swf"
 """Where the traces lie in the project's own workplace; they are not part of the package."""
@@ -50,6 +55,18 @@ def processor_seconds(runs: int, *calls: Callable[[], object]) -> list[float]:
             seconds = time.process_time() - begin
             best[place] = min(best[place], seconds) if round_ else best[place]
     return best
+
+
+def exponent_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return the slope of a straight line through the logarithms: 1 if the time is linear in the size."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def risen(name: str, exponent: float, recorded: float) -> list[str]:
+    """Return what is wrong with an exponent: nothing, or that it has risen by more than is allowed."""
+    if exponent <= recorded + RISE:
+        return []
+    return [f"{name}: the exponent is {exponent:.2f}, recorded is {recorded:.2f}; at most {RISE} more is allowed"]
 
 
 def print_table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
