@@ -490,8 +490,12 @@ def generate_serially(net: Network, keys: Floats, own: IntArray) -> tuple[float,
 
     Parameters
     ----------
-    net, keys, own
-        As for `generate`.
+    net : Network
+        Nodes, edges and pools.
+    keys : array of float, shape (n,)
+        Keys, smallest first.
+    own : array of int, shape (n,)
+        Pool of each node, or NONE for any.
 
     Returns
     -------
