@@ -481,12 +481,26 @@ def _first_of(order: IntArray, pools: IntArray, missing: IntArray) -> int:
 
 @compiled
 def generate_serially(net: Network, keys: Floats, own: IntArray) -> tuple[float, Floats, IntArray]:
-    """Generate the schedule in which each node in turn starts as early as it fits; parameters are as for `generate`.
+    """Generate the schedule in which each node in turn starts as early as it fits.
 
     A node may start before others that came first, and resources may be left idle for a node that needs many. Some of
     these schedules are optimal, while there may be no optimal one among those of `generate` (R. Kolisch, "Serial and
     parallel resource-constrained project scheduling methods revisited", European Journal of Operational Research 90(2),
     1996).
+
+    Parameters
+    ----------
+    net : Network
+        Nodes, edges and pools.
+    keys : array of float, shape (n,)
+        Keys, smallest first.
+    own : array of int, shape (n,)
+        Pool of each node, or NONE for any.
+
+    Returns
+    -------
+    tuple of float, array of float, array of int
+        As of `generate`.
     """
     number, order, profile = len(keys), ranks_of(keys)[1], _profile_of(net)
     missing, ready = net.parents.copy(), np.maximum(net.ready, net.now)
