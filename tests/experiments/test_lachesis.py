@@ -277,5 +277,6 @@ def test_networks_and_what_switches_between_them_stand_beside_the_best_rule_of_f
     columns = {name: replace(column, num_jobs=2) for name, column in panel.columns.items()}
     frame, _ = perform_panels(study, [replace(panel, columns=columns)], study.perform)
     titles = [block.title for block in study.show(frame) if hasattr(block, "title")]
-    assert titles[:2] == [f"{STREAM}: {called} above that of the best rule" for called in ("makespan", "completion time")]
+    wanted = [f"{STREAM}: {called} above that of the best rule" for called in ("makespan", "completion time")]
+    assert titles[:2] == wanted
     assert frame.num_invalid == 0
