@@ -16,6 +16,8 @@ from desim.experiments.claims import read_register
 from desim.experiments.frame import Choice, Frame, perform_panels
 from desim.experiments.lachesis import claims as told
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, MEASURED, OWN, RANK_UP, RIVALS, ROWS
+from desim.experiments.lachesis.families import AGENTS, Families
+from desim.experiments.lachesis.families import RULES as FAMILY_RULES
 from desim.experiments.lachesis.figure6 import LOSS, PANEL
 from desim.experiments.lachesis.figure7 import Figure7
 from desim.experiments.lachesis.figure8 import Figure8
@@ -265,4 +267,16 @@ def test_networks_and_searches_stand_beside_the_best_rule(tmp_path: Path) -> Non
     titles = [block.title for block in study.show(frame) if hasattr(block, "title")]
     assert titles[0] == f"{STREAM}: makespan above that of the best rule"
     assert BATCH not in " ".join(titles)
+    assert frame.num_invalid == 0
+
+
+def test_networks_and_what_switches_between_them_stand_beside_the_best_rule_of_families(tmp_path: Path) -> None:
+    study = Families(quick=True, seeds=1, workers=Workers(1), out=tmp_path / "families")
+    panel = study.panels()[1]
+    assert set(panel.rows) == {*FAMILY_RULES, *AGENTS} and len(panel.columns) == 1
+    columns = {name: replace(column, num_jobs=2) for name, column in panel.columns.items()}
+    frame, _ = perform_panels(study, [replace(panel, columns=columns)], study.perform)
+    titles = [block.title for block in study.show(frame) if hasattr(block, "title")]
+    wanted = [f"{STREAM}: {called} above that of the best rule" for called in ("makespan", "completion time")]
+    assert titles[:2] == wanted
     assert frame.num_invalid == 0
