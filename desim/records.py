@@ -71,6 +71,7 @@ class TableWriter:
     def __init__(self, table: Table, directory: Path | None, write_all: Callable[[], object] | None = None) -> None:
         self._table, self._write_all = table, write_all
         self._chunk_rows = table.chunk_rows
+        self._defers = table.deferred and directory is None
         self._directory = directory
         self._rows: list[Any] = []
         self._held = 0
@@ -90,8 +91,8 @@ class TableWriter:
     def append(self, row: Any, size: int = 1) -> None:
         """Add a row in the form that the table's ``to_frame`` expects; ``size`` is the number of rows it stands for."""
         self._rows.append(row)
-        self._held += 0 if self._table.deferred and self._directory is None else size
-        if self._held >= self._chunk_rows:
+        self._held += size
+        if self._held >= self._chunk_rows and not self._defers:
             (self._flush if self._directory is None or self._write_all is None else self._write_all)()
 
     def flush(self) -> int:
@@ -135,7 +136,7 @@ class TableWriter:
         """Write the remaining rows and return the whole table, sorted: a lazy frame, or the files that contain it."""
         import polars as pl
 
-        if self._table.deferred and self._directory is None and not self._parts:
+        if self._defers and not self._parts:
             pack = partial(self._table.to_frame, self._rows)
             return pl.defer(pack, schema=self._table.to_frame([]).schema)
         if self._rows or not self._parts:

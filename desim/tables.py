@@ -288,7 +288,7 @@ def columns_of(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
     rows : sequence of sequences
         n rows of equal length.
     width : int
-        Length of the rows.
+        Number of columns to return: the first ones, or all.
 
     Returns
     -------
@@ -297,7 +297,7 @@ def columns_of(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
     """
     columns: list[list[Any]] = [[] for _ in range(width)]
     for begin in range(0, len(rows), 256):  # this number of rows fits into the processor's cache
-        for column, values in zip(columns, zip(*rows[begin : begin + 256], strict=True), strict=True):
+        for column, values in zip(columns, zip(*rows[begin : begin + 256], strict=True), strict=False):
             column.extend(values)
     return columns
 

@@ -36,7 +36,7 @@ from desim.problems.batch.job import (
     check_job,
 )
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeAllocations, NodeTable
-from desim.problems.batch.observation import BatchObservation, BatchState
+from desim.problems.batch.observation import BatchState
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.predictors import (
@@ -357,7 +357,7 @@ class BatchCluster(FailingCluster, Problem):
         if describe_predictor(predictor := as_predictor(self.predictor)):  # not by requests
             self._predictions = self._state.predictions = Predictions(predictor)
             self._record_job = self._record_prediction
-        self.observation = BatchObservation(self._state)
+        self.observation = self._state.observation
         self._decision = Decision(self.simulation, self.observation, immediate=self.cycle == "event")
         self._on_answer: list[Callable[[Any], None]] = [self._act]
         self._decision.callbacks = self._on_answer
@@ -721,14 +721,10 @@ class BatchCluster(FailingCluster, Problem):
             job = self._without_secrets(job, row)
         if self.resources.has_nodes:
             job = self._moved(job, row)
-        duration = job.run_time - self._saved(row) if self._past else job.run_time
-        if duration > job.requested_time and self.enforce_time_limit:
-            duration = min(duration, job.requested_time + self.over_time_limit)
-        execution = Execution(self.env, row, job, duration, cores, self._on_completion)
-        expected = job.requested_time
-        if self._predictions is not None:
-            expected = self._predictions.of(row)
-            execution.predict(expected)
+        work, limit = job.run_time - self._saved(row) if self._past else job.run_time, job.requested_time
+        duration = min(work, limit + self.over_time_limit) if work > limit and self.enforce_time_limit else work
+        expected = limit if self._predictions is None else self._predictions.of(row)
+        execution = Execution(self.env, row, job, cores, work, duration, expected, self._on_completion)
         if duration > expected:
             self._expire_later(execution)
         self._state.start(execution)
@@ -773,10 +769,7 @@ class BatchCluster(FailingCluster, Problem):
             self.resources.release(execution, end)
             self._elsewhere.pop(row, None)
         self._state.leave(execution)
-        whole = job.run_time - self._saved(row) if self._past else job.run_time
-        if execution.work is not None:
-            whole = execution.work
-        status = "completed" if duration == whole else "killed"
+        status = "completed" if duration == execution.work else "killed"
         attempts, earlier, useful = 1, 0.0, duration
         if self._past and (past := self._past.pop(row, None)) is not None:
             attempts, earlier, useful = past.count + 1, past.length, past.useful() + duration

@@ -52,10 +52,14 @@ class Execution(simpy.Event):
         Row of the job.
     job : Job
         Job that runs.
-    duration : float
-        Duration in seconds, unless the execution is interrupted.
     allocation : int or tuple
         Allocated cores: a bit set, or on large clusters the ranges (begin, end).
+    work : float
+        Seconds of work that are left; fewer than these are done if the job is killed at its time limit.
+    duration : float
+        Duration in seconds, unless the execution is interrupted.
+    expected : float
+        Expected duration in seconds: by the requested or predicted time.
     end : callable
         Function that is called with the execution when it has ended.
 
@@ -65,10 +69,8 @@ class Execution(simpy.Event):
         Start in seconds.
     done : float
         Seconds that the job had run before it was suspended; 0 if this execution is not a resumption.
-    work : float or None
-        Seconds of work that remained at the start of a resumption; None for other executions.
     expected_end : float
-        Expected end in seconds: by the requested or predicted time, or later if the job has exceeded it.
+        Expected end in seconds, later than `expected` says if the job has exceeded it.
     outcome : str
         How the execution ended, for listeners: ``"completed"``, ``"killed"``, ``"lost"``, ``"requeued"``,
         ``"preempted"`` or ``"suspended"``; empty until then.
@@ -77,21 +79,29 @@ class Execution(simpy.Event):
     _ok = True
     _value = None
     done = 0.0
-    work: float | None = None
     outcome = ""
 
     def __init__(  # noqa: PLR0917  # called for each start
-        self, env: simpy.Environment, row: int, job: Job, duration: float, allocation: Any, end: Callable[[Any], None]
+        self,
+        env: simpy.Environment,
+        row: int,
+        job: Job,
+        allocation: Any,
+        work: float,
+        duration: float,
+        expected: float,
+        end: Callable[[Any], None],
     ) -> None:
         self.env = env
         self.callbacks = [end]
         self.row = row
         self.job = job
-        self.duration = duration
         self.allocation = allocation
-        self.starting_time = env._now
-        self.expected_end = env._now + job.requested_time
-        heappush(env._queue, (env._now + duration, Phase.COMPLETION, next(env._eid), self))  # like env.schedule()
+        self.work = work
+        self.duration = duration
+        self.starting_time = now = env._now
+        self.expected_end = now + expected
+        heappush(env._queue, (now + duration, Phase.COMPLETION, next(env._eid), self))  # like env.schedule()
 
     @property
     def cores(self) -> int:
@@ -143,5 +153,5 @@ class Execution(simpy.Event):
     def _end_at(self, end: float) -> None:
         """Set the end of the execution."""
         by_request = end == self.requested_end
-        self.duration = self.job.requested_time if by_request else end - self.starting_time
+        self.duration = self.work = self.job.requested_time if by_request else end - self.starting_time
         self.job = self.job._replace(run_time=self.duration)

@@ -136,6 +136,8 @@ class Queue(_Rows):
         super().__init__(3, 1 + self._expected)
         self._state = state
         self._sorted: dict[Any, tuple[Callable[[Queue], NDArray[np.float64]], list[tuple[float, int]]]] = {}
+        for row, job in state.queued.items():
+            self._add(row, job)
 
     def __getstate__(self) -> tuple[Any, ...]:
         """Return the rows, for a fork."""
@@ -307,6 +309,27 @@ class Queue(_Rows):
             self._close(self._position(row))
 
 
+class UnreadQueue(Queue):
+    """Queue that nobody has read yet; its first use replaces it by one that the cluster keeps up."""
+
+    def __init__(self, state: BatchState) -> None:
+        self._state = state
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the queue, which is read now."""
+        if name.startswith("__"):  # asked for by pickle
+            raise AttributeError(name)
+        return getattr(self._state.table_of_queue(), name)
+
+    def __getstate__(self) -> Any:
+        """Return the state of the cluster, for a fork."""
+        return self._state
+
+    def __setstate__(self, state: Any) -> None:
+        """Stay unread in a fork."""
+        self._state = state
+
+
 class Running:
     """Running jobs by expected end; every column is an array of length R, the number of running jobs.
 
@@ -326,11 +349,8 @@ class Running:
     def __init__(self, state: BatchState) -> None:
         self._state = state
         self.changes = 0
-        self._ends: list[float] = []  # usually few jobs are running, for which lists are faster than arrays
-        self._starts: list[float] = []
-        self._cores: list[int] = []
-        self._rows: list[int] = []
         self._arrays: dict[str, NDArray[Any]] = {}
+        self._fill(state.running_rows())
 
     def __len__(self) -> int:
         """Return the number of running jobs."""
@@ -401,7 +421,10 @@ class Running:
     def _fill(self, rows: Iterable[tuple[int, int, float, float]]) -> None:
         """Replace all rows."""
         self.changes += 1
-        self._ends, self._starts, self._cores, self._rows = [], [], [], []
+        self._ends: list[float] = []  # usually few jobs are running, for which lists are faster than arrays
+        self._starts: list[float] = []
+        self._cores: list[int] = []
+        self._rows: list[int] = []
         for one in rows:
             self._add(*one)
 
@@ -416,6 +439,19 @@ class Running:
         cores, start = self._cores[place], self._starts[place]
         self._remove(row, expected_end)
         self._add(row, cores, corrected, start)
+
+
+class UnreadRunning(Running):
+    """Table of running jobs that nobody has read yet; its first use replaces it by one that the cluster keeps up."""
+
+    def __init__(self, state: BatchState) -> None:
+        self._state = state
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the table, which is read now."""
+        if name.startswith("__"):  # asked for by pickle
+            raise AttributeError(name)
+        return getattr(self._state.table_of_running(), name)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -460,6 +496,8 @@ class BatchState:
         Expected run times; None if jobs are expected to run for their requested times.
     insertions : int
         Number of jobs that were put elsewhere than at the end of the queue, among them those that were in it before.
+    observation : BatchObservation
+        Live view of this state.
     """
 
     env: simpy.Environment
@@ -468,7 +506,7 @@ class BatchState:
     queued: dict[int, Job] = field(default_factory=FlatDict)
     removed: int = 0
     running: dict[int, Execution] = field(default_factory=dict)
-    queue_table: Queue | None = None  # tables are maintained only after their first use
+    queue_table: Queue | None = None  # tables are kept up only after their first use
     running_table: Running | None = None
     usages: dict[float, Usage] = field(default_factory=dict)  # by half-life
     reservations: tuple[AdvanceReservation, ...] = ()
@@ -481,10 +519,12 @@ class BatchState:
     preemptions: int = 0
     predictions: Predictions | None = None
     insertions: int = 0
+    observation: BatchObservation = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with all reservations of the resources."""
         self.reservations = self.resources.reservations
+        self.observation = BatchObservation(self)
 
     def enqueue(self, row: int, job: Job) -> None:
         """Append a job to the queue."""
@@ -579,18 +619,15 @@ class BatchState:
         return (self.running.get(row) or self.suspended[row]).job if queued is None else queued
 
     def table_of_queue(self) -> Queue:
-        """Return the table of queued jobs."""
+        """Return the table of queued jobs, which is kept up from now on."""
         if self.queue_table is None:
-            self.queue_table = Queue(self)
-            for row, job in self.queued.items():
-                self.queue_table._add(row, job)
+            self.queue_table = self.observation.queue = Queue(self)
         return self.queue_table
 
     def table_of_running(self) -> Running:
-        """Return the table of running jobs."""
+        """Return the table of running jobs, which is kept up from now on."""
         if self.running_table is None:
-            self.running_table = Running(self)
-            self.running_table._fill(self.running_rows())
+            self.running_table = self.observation.running = Running(self)
         return self.running_table
 
 
@@ -605,7 +642,7 @@ class BatchObservation:
         State of the cluster to observe.
     """
 
-    __slots__ = ("_resources", "_state", "nodes", "num_cores")
+    __slots__ = ("_resources", "_state", "nodes", "num_cores", "queue", "running")
 
     num_cores: int
     """Number of cores of the cluster, including those that are down."""
@@ -613,10 +650,22 @@ class BatchObservation:
     nodes: NodeView | None
     """Nodes of the cluster; None if it only has cores."""
 
+    queue: Queue
+    """Queued jobs in order of arrival."""
+
+    running: Running
+    """Running jobs by expected end.
+
+    Suspended jobs are included, with their cores and the expected end after they have resumed. A job that borrows their
+    cores is listed only with the cores that become free when it ends.
+    """
+
     def __init__(self, state: BatchState) -> None:
         self._state, self._resources = state, state.resources
         self.num_cores = state.resources.num_cores
         self.nodes = state.resources.view(state)
+        # a property takes longer for each use, and so does __getattr__ of a class that is in use
+        self.queue, self.running = UnreadQueue(state), UnreadRunning(state)
 
     def __repr__(self) -> str:
         """Return a summary of the state."""
@@ -655,12 +704,6 @@ class BatchObservation:
     def reservations(self) -> tuple[AdvanceReservation, ...]:
         """Advance reservations in progress and in the future, by start."""
         return self._state.reservations
-
-    @property
-    def queue(self) -> Queue:
-        """Queued jobs in order of arrival."""
-        table = self._state.queue_table
-        return self._state.table_of_queue() if table is None else table
 
     def id_of(self, row: int) -> Any:
         """Return the id of a queued, running or suspended job as it was given."""
@@ -710,16 +753,6 @@ class BatchObservation:
         """
         queued = self._state.queued
         return zip(queued, map(_requested_cores, queued.values()), strict=True)
-
-    @property
-    def running(self) -> Running:
-        """Running jobs by expected end.
-
-        Suspended jobs are included, with their cores and the expected end after they have resumed. A job that
-        borrows their cores is listed only with the cores that become free when it ends.
-        """
-        table = self._state.running_table
-        return self._state.table_of_running() if table is None else table
 
     def sizes_of(self, row: int) -> list[tuple[int, float]]:
         """Return (cores, expected time in seconds) of each size of a queued job; a rigid job has one size."""

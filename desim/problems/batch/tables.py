@@ -69,7 +69,7 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
     names = _OF_ROWS + (("predicted_time", "corrections") if "predictor" in info else ())
     columns = dict(zip(names, columns_of(rows, len(names)), strict=True))
     jobs = columns.pop("job")
-    columns |= zip(_OF_JOBS, columns_of([job[:6] for job in jobs], 6), strict=True)
+    columns |= zip(_OF_JOBS, columns_of(jobs, len(_OF_JOBS)), strict=True)
     for name, kind in info.get("attributes", {}).items():
         values = [job.attributes.get(name) for job in jobs]
         columns[name] = [None if value is None else str(value) for value in values] if kind == "text" else values

@@ -63,8 +63,9 @@ class CountPlan:
 
     def __init__(self, observation: BatchObservation) -> None:
         self.observation = observation
-        self.now = observation.time
-        self.free = observation.free_cores
+        state = observation._state  # for each decision; properties take longer
+        self.now: float = state.env._now
+        self.free = state.resources.num_free
         self.answer: list[Any] = []
         self._starts: list[tuple[float, int, int]] = []  # expected end, cores and position of each started job
 

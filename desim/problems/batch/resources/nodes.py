@@ -51,7 +51,6 @@ class NodeResources(CoreResources):
 
     unit = "node"
     start_action = StartOnNodes
-    has_nodes = True
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class NodeResources(CoreResources):
             self.table = NodeTable(self.table.nodes, reservations)
         self.policy = placement_of(placement or "first-fit")
         self.num_cores, self.reservations = self.table.num_cores, self.table.reservations
-        self.always_fits = 0
+        self.always_fits, self.has_nodes = 0, True
 
     def describe(self) -> dict[str, Any]:
         """Return what a description of the cluster contains besides its number of cores."""

@@ -219,15 +219,11 @@ class Resumed(Execution):
         Arguments of :class:`Execution`.
     done : float
         Seconds that the job has run before.
-    work : float
-        Seconds of work that remain.
     """
 
-    def __init__(self, *arguments: Any, done: float, work: float) -> None:
+    def __init__(self, *arguments: Any, done: float) -> None:
         super().__init__(*arguments)
         self.done = done
-        self.work = work
-        self.expected_end = self.requested_end
 
     def _end_at(self, end: float) -> None:
         """Set the end of the execution."""
@@ -495,10 +491,9 @@ class Preemption(Part):
         cluster, job, duration = self.cluster, one.job, work
         if work > job.requested_time - one.done and cluster.enforce_time_limit:
             duration = min(work, max(job.requested_time + cluster.over_time_limit - one.done, 0.0))
-        end = cluster._on_completion
-        execution = Resumed(cluster.env, one.row, job, duration, one.cores, end, done=one.done, work=work)
-        if self._state.predictions is not None:
-            execution.predict(one.length)
+        expected = (job.requested_time if self._state.predictions is None else one.length) - one.done
+        times, end = (work, duration, expected), cluster._on_completion
+        execution = Resumed(cluster.env, one.row, job, one.cores, *times, end, done=one.done)
         cluster._expire_later(execution)
         return execution
 
