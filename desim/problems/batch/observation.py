@@ -310,7 +310,7 @@ class Queue(_Rows):
 
 
 class UnreadQueue(Queue):
-    """Queue that nobody has read yet; its first use replaces it by one that the cluster keeps up."""
+    """Queue that has not been read yet; its first use replaces it by one that the cluster keeps up."""
 
     def __init__(self, state: BatchState) -> None:
         self._state = state
@@ -442,7 +442,7 @@ class Running:
 
 
 class UnreadRunning(Running):
-    """Table of running jobs that nobody has read yet; its first use replaces it by one that the cluster keeps up."""
+    """Table of running jobs that has not been read yet; its first use replaces it by one that the cluster keeps up."""
 
     def __init__(self, state: BatchState) -> None:
         self._state = state
