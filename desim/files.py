@@ -304,8 +304,10 @@ def locked(directory: Path) -> Iterator[None]:
     Raises
     ------
     RecordError
-        If another process holds the lock, or the directory cannot be created.
+        If another process holds the lock, or the directory cannot be created or has a name that is no text.
     """
+    if "\0" in (name := str(directory)) or name != name.encode(errors="replace").decode():
+        raise RecordError(f"{name!r}: expected a name in UTF-8 without null characters")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         file = os.open(directory, os.O_RDONLY)

@@ -277,7 +277,15 @@ class GraphTraining(TrainingSettings[Policy]):
     def warm_up(self, training: Training) -> float | None:
         """Load the first weights, if any, and train the network to imitate the expert on whole episodes.
 
-        Return the agreement of the last round.
+        Parameters
+        ----------
+        training : Training
+            Training that begins.
+
+        Returns
+        -------
+        float or None
+            Agreement of the network with the expert in the last round; None without imitation.
         """
         if self.start:
             self._load_start(training.learner.policy)

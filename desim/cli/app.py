@@ -189,7 +189,7 @@ def _parse(arguments: list[str]) -> Command:
 
 
 def _check_words(arguments: Sequence[str]) -> None:
-    """Raise if an argument is empty, as when a shell variable is unset, or a number has other digits than ASCII's.
+    """Raise if an argument is empty, as when a shell variable is unset, is no text, or a number has no ASCII digits.
 
     An empty argument would silently mean a default or ``.``.
     """
@@ -199,6 +199,8 @@ def _check_words(arguments: Sequence[str]) -> None:
         name = option if option.startswith("-") else "an argument"
         if not value.strip():
             raise InvalidConfiguration(f"{name} is empty; give a value or omit the option")
+        if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+            raise InvalidConfiguration(f"{name}: got {value!r}, expected UTF-8 text without null characters")
         if not value.isascii() and re.fullmatch(r"[\d.eE+-]+", value):  # int() and float() would accept it
             raise InvalidConfiguration(f"{name}: got {value!r}, expected a number in ASCII digits")
 

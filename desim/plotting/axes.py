@@ -249,7 +249,16 @@ def literal(text: str) -> str:
 def set_titles(axes: Axes, title: str, remark: str = "", *, has_bar: bool = False) -> None:
     """Write a title at the top left of a panel, and a grey remark at the right, or below if there is no room.
 
-    A title that is too long is shortened; a colour bar, if the panel has one, leaves less room.
+    Parameters
+    ----------
+    axes : Axes
+        Panel.
+    title : str
+        Title; one that is too long is shortened.
+    remark : str
+        Remark.
+    has_bar : bool
+        Whether the panel has a colour bar, which leaves less room.
     """
     width = (BESIDE_BAR if has_bar else BESIDE_LABEL) * panel_pixels(axes)[0]
     title = shortened(title, max(int(width / TITLE_CHARACTER), 8))

@@ -13,6 +13,8 @@ from command_line import Desim
 import desim as package
 from desim.cli import app
 from desim.exceptions import InfeasibleAction, MissingDependency, RecordError
+from desim.problems.batch import BatchCluster
+from desim.workloads import lublin
 
 
 def run_python(code: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
@@ -45,6 +47,15 @@ def test_alone_it_prints_help(desim: Desim) -> None:
 )
 def test_an_empty_value_does_not_mean_the_default(desim: Desim, arguments: list[str], name: str) -> None:
     assert desim(*arguments) == (2, "", f"desim: error: {name} is empty; give a value or omit the option\n")
+
+
+@pytest.mark.parametrize("name", ["a\udce4", "a\0b"])
+def test_arguments_that_are_no_text_are_refused(desim: Desim, name: str) -> None:
+    told = "expected UTF-8 text without null characters"
+    arguments = ("run", "batch", "--jobs", "3", "--agent", "fcfs", "--out", name)
+    assert desim(*arguments) == (2, "", f"desim: error: --out: got {name!r}, {told}\n")
+    with pytest.raises(RecordError, match="expected a name in UTF-8"):
+        package.simulate(BatchCluster(lublin.generate(3, 8), num_cores=8), "fcfs", out=name)
 
 
 @pytest.mark.parametrize("value", ["\uff15", "\uff11.5", "-\u0665"])

@@ -96,7 +96,7 @@ def test_results_become_traces(desim: Desim, stored: Path, tmp_path: Path) -> No
         ("tiny.swf", "a.stg", [], "unknown workload format"),
         ("graph.stg", "a.csv", ["--to", "sacct"], "is for jobs"),
         ("graph.stg", "a.json", ["--cores", "4"], "--cores is for jobs"),
-        ("graph.stg", "a.jsp", [], "an executor for each machine"),
+        ("graph.stg", "a.jsp", [], "expected executors, which this format states"),
         ("stored", "a.csv", ["--to", "sacct"], "is for workloads"),
         ("stored", "a.swf", [], "a .csv file"),
         ("stored", "a.csv", ["--to", "chrome-trace"], "a .json file"),

@@ -12,7 +12,7 @@ from desim.agents.dag import Optimum, create
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.validation import validate
-from desim.workloads.dag import rcpsp
+from desim.workloads.dag import rcpsp, registry
 from desim.workloads.dag.registry import WorkflowReport, executors_of, read_all
 
 CORPUS = Path(__file__).parent.parent / "corpus"
@@ -35,7 +35,7 @@ def test_both_formats_hold_the_same_project() -> None:
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     for seed in range(3):
         job, pool = rcpsp.generate(12, seed=seed)
-        rcpsp.write(tmp_path / name, job, pool)
+        assert registry.write(tmp_path / name, job, executors=pool) == ()
         found, same = rcpsp.read(tmp_path / name)
         assert found.work.tolist() == job.work.tolist()
         assert (found.names, found.demands, found.parent_lists) == (job.names, job.demands, job.parent_lists)

@@ -47,7 +47,8 @@ _READERS: Mapping[str, Callable[..., Job]] = {
     ".stg": stg.read,
 }
 _PROJECTS = (".sm", ".rcp")
-_WITH_EXECUTORS = (".jsp", *_PROJECTS)
+_JOB_SHOP = ".jsp"
+_WITH_EXECUTORS = (_JOB_SHOP, *_PROJECTS)
 """Formats that state their executors, whose speed is 1: job shops and projects."""
 #: Mean interval in seconds and number of executors in LACHESIS' continuous mode; our default has the same load.
 _LACHESIS_INTERVAL, _LACHESIS_EXECUTORS = 45.0, 50
@@ -360,16 +361,16 @@ def executors_of(path: Pathish) -> Executors | None:
 def write(
     path: Pathish, jobs: Job | Sequence[Job], *, executors: Executors | None = None, taillard: bool = False
 ) -> tuple[str, ...]:
-    """Write a workflow, a task graph or a job shop in the format given by its suffix, so that `read_all` returns it.
+    """Write a workflow, task graph, job shop or project in the format given by its suffix; `read_all` returns it.
 
     Parameters
     ----------
     path : str or path-like
-        Target file: ``.json`` (WfFormat), ``.stg``, or ``.jsp`` for a job shop.
+        Target file: ``.json`` (WfFormat), ``.stg``, ``.jsp`` for a job shop, or ``.sm`` or ``.rcp`` for a project.
     jobs : Job or sequence of Job
         Job to write; several only for a job shop.
     executors : Executors, optional
-        Executors to store with the workflow, or machines of the job shop.
+        Executors to store with the workflow, machines of the job shop, or the pool of the project.
     taillard : bool
         Whether to write a job shop in Taillard's format.
 
@@ -387,16 +388,19 @@ def write(
     """
     found = [jobs] if isinstance(jobs, Job) else list(jobs)
     suffix = suffix_of(path)
-    if suffix not in (".json", ".stg", _JOB_SHOP):
-        raise InvalidConfiguration(f"{path}: unknown workload format; expected one of .json, .stg and {_JOB_SHOP}")
-    if suffix == _JOB_SHOP:
-        if executors is None:
-            raise InvalidConfiguration(f"{path}: a job shop has an executor for each machine, got none")
+    if suffix not in (known := (".json", ".stg", *_WITH_EXECUTORS)):
+        raise InvalidConfiguration(f"{path}: unknown workload format; expected one of {', '.join(known)}")
+    if suffix in _WITH_EXECUTORS and executors is None:
+        raise InvalidConfiguration(f"{path}: expected executors, which this format states, got none")
+    if suffix == _JOB_SHOP and executors is not None:
         return jobshop.write(path, found, executors, taillard=taillard)
     if taillard or len(found) != 1:
         what = "Taillard's format" if taillard else f"{len(found)} jobs"
         raise InvalidConfiguration(f"{path}: got {what}, expected a {_JOB_SHOP} file, which is a job shop")
-    if suffix == ".stg":
+    if suffix in _PROJECTS and executors is not None:
+        rcpsp.write(path, found[0], executors)
+    elif suffix == ".stg":
         return stg.write(path, found[0], reference_speed=tpch.REFERENCE_SPEED)
-    wfformat.write(path, found[0], reference_speed=tpch.REFERENCE_SPEED, executors=executors)
+    else:
+        wfformat.write(path, found[0], reference_speed=tpch.REFERENCE_SPEED, executors=executors)
     return ("submission times",) if found[0].submission_time else ()

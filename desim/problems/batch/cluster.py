@@ -274,6 +274,16 @@ class BatchCluster(FailingCluster, Problem):
     def for_agent(self, agent: Any) -> Self:
         """Return the configuration for the run of an agent, which may bring the predictor of run times.
 
+        Parameters
+        ----------
+        agent : Agent
+            Agent of the run; its attribute ``run_time_predictor``, if it has one, is the predictor that it brings.
+
+        Returns
+        -------
+        BatchCluster
+            This cluster, or a copy with the agent's predictor.
+
         Raises
         ------
         InvalidConfiguration

@@ -41,6 +41,7 @@ class CoreRanges(CoreResources):
 
     @free.setter
     def free(self, cores: int) -> None:
+        """Set the cores that are up and idle."""
         self._bits = cores
         ids = to_core_ids(cores)
         edges = np.flatnonzero(np.diff(ids, prepend=-2) > 1).tolist()
