@@ -40,9 +40,9 @@ class Plot:
     """Directory for the figures; figures of the same name are replaced."""
     kind: Annotated[str | None, arg(metavar="KIND,...", help_behavior_hint="(default: all figures)")] = None
     """Figures to draw. batch: gantt, utilization, queue, waiting, on nodes also nodes, node-gantt, and with GPUs
-    nodes-gpus, node-gantt-gpus; dag: gantt, utilization, jobs, executors; deferrable: gantt, capacity, work;
-    multiserver: allocation, reward, parts, resources. A comparison also has metrics, ranks, profiles, distribution,
-    over-time."""
+    nodes-gpus, node-gantt-gpus; dag: gantt, utilization, jobs, executors, on pools also pools; deferrable: gantt,
+    capacity, work; multiserver: allocation, reward, parts, resources. A comparison also has metrics, ranks, profiles,
+    distribution, over-time."""
     format: FigureFormat = "png"
     """File format."""
     time_range: Annotated[str | None, arg(metavar="A:B", help_behavior_hint="(default: the whole runs)")] = None

@@ -471,7 +471,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         """Return environments like this one that a compiled loop steps together.
 
         They have the methods ``begin``, ``advance``, ``observe`` and ``finished`` of
-        :class:`~desim.envs.BatchVectorEnv`.
+        :class:`~desim.problems.batch.vector_env.BatchVectorEnv`.
 
         Parameters
         ----------

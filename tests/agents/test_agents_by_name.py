@@ -40,6 +40,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
     "batch": {
         "PRIORITY+PRIORITY": ["fcfs+sjf-expected", "f1+f1"],
         "PRIORITY": list(PRIORITIES),
+        "PREDICTOR": ["oracle", "user-average:3"],
         "RULE-HEAD-TAIL@SECONDS": ["reserving-9-1@600.5"],
         "RULE-HEAD-TAIL": ["shortest-9-1", "random-4-4"],
         "HEAD-TAIL": ["3-2"],

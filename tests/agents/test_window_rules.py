@@ -152,7 +152,8 @@ class TestRandom:
         while (decision := simulation.advance()) is not None and len(decision.observation.queue) < len(cores):
             decision.answer(None)  # until all have arrived
         assert decision is not None
-        seen: Any = SimpleNamespace(queue=decision.observation.queue, free_cores=2, time=0.0)
+        state = SimpleNamespace(env=SimpleNamespace(_now=0.0), resources=SimpleNamespace(num_free=2))
+        seen: Any = SimpleNamespace(queue=decision.observation.queue, free_cores=2, time=0.0, _state=state)
         seen.plan = lambda **options: CountPlan(seen)
         rule = WindowRule("random", 3, 2)  # sees 7, 3, 9 and, from the tail, 8, 2
         rule.reset({}, np.random.default_rng(5))

@@ -191,7 +191,7 @@ def test_odd_shapes(job):
     assert len(places(axes)) == job.num_nodes
     low, high = sorted(axes.get_ylim())
     assert ((places(axes)[:, 1] > low) & (places(axes)[:, 1] < high)).all()
-    assert axes.get_title("left") == ("job 1" + (f" ({job.label})" if job.label else ""))
+    assert axes.get_title("left").rstrip("\n") == ("job 1" + (f" ({job.label})" if job.label else ""))
     check_layout(axes.figure)
 
 
