@@ -121,7 +121,8 @@ def _of_scorer(policy: WindowScorer) -> Callable[[Arrays], int]:
             return len(jobs)
         scores = score.after_first(jobs[slots] @ by_job + (summary @ by_summary + bias))[:, 0]
         best = int(scores.argmax())
-        return int(slots[best]) if scores[best] >= waiting else len(jobs)
+        may_wait = mask[-1] or not policy.masked
+        return len(jobs) if may_wait and scores[best] < waiting else int(slots[best])
 
     return choose
 

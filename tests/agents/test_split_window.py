@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import Simulation, simulate
-from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig, WindowScorer
+from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig, WindowScorer, greedy
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, measure, trace_episodes
 from desim.agents.learning.checkpoint import load_weights
 from desim.agents.learning.policy import MaskedCategorical, Policy, to_tensors
@@ -146,6 +146,17 @@ class TestScorer:
                 distribution.log_probabilities[row].exp(), logits.softmax(0), atol=1e-6, rtol=1e-4
             )
             torch.testing.assert_close(values[row], scorer.critic(summary)[0])
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.integers(0, 10**6), st.integers(1, 9))
+    def test_the_fast_choice_is_the_most_likely_one(self, seed: int, slots: int) -> None:
+        scorer = policy_of(SplitWindowConfig(1, 1, hidden=(16, 8)), seed)
+        seen = random_observations(seed, 8, slots)
+        seen[ACTION_MASK][::2, -1] = (seen[ACTION_MASK][::2, :-1].sum(1) == 0).to(torch.int8)  # waiting is masked
+        choose = greedy(scorer)
+        assert choose is not None
+        likely = scorer(seen)[0].mode().tolist()
+        assert [choose({name: each[row].numpy() for name, each in seen.items()}) for row in range(8)] == likely
 
     def test_it_begins_by_starting_what_fits(self) -> None:
         seen = random_observations(3, 200, 8)
