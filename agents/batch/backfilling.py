@@ -179,21 +179,21 @@ class ConservativeBackfilling(NamedRepr):
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs whose reserved start is due, and the time of the next decision if one must be requested."""
         self.priority.look(observation)
-        profile = self._profile
-        if profile is None or profile.is_outdated(observation) or self._is_late(observation.time):
+        profile, time, running = self._profile, observation.time, observation.running
+        if profile is None or profile.is_outdated(observation) or self._is_late(time):
             profile = self._rebuild(observation)
         else:
-            profile.advance(observation.time)
-            if observation.running.changes != self._changes:
+            profile.advance(time)
+            if running.changes != self._changes:
                 self._follow(profile, observation)
         self._fit_new(profile, observation)
-        due = self._pop_due(observation.time)
-        is_settled = observation.running.first_end > observation.time  # else jobs that end now have not all ended
+        due = self._pop_due(time)
+        is_settled = running.first_end > time  # else jobs that end now have not all ended
         if is_settled and not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
             # another agent has acted: no reservation is valid any more
             profile = self._rebuild(observation)
             self._fit_new(profile, observation)
-            due = self._pop_due(observation.time)
+            due = self._pop_due(time)
         return self._start(profile, due, observation)
 
     def _rebuild(self, observation: BatchObservation) -> Profile:
@@ -273,36 +273,35 @@ class ConservativeBackfilling(NamedRepr):
         self._settled = True
         if not self.reservations:
             return
-        queue = observation.queue
-        rows, lengths, longest = queue.row, queue.expected_time, queue.requested_time
+        queue, held = observation.queue, self.reservations
+        arrays = [queue.row, queue.expected_time, *([queue.requested_time] if observation.predicts else ())]
         if not isinstance(self.priority, FCFS):
             order = self.priority.order(queue, observation.time)
-            rows, lengths, longest = rows[order], lengths[order], longest[order]
-        held = self.reservations
-        columns = [rows.tolist(), lengths.tolist(), longest.tolist()]
+            arrays = [array[order] for array in arrays]
+        columns = [array.tolist() for array in arrays]
         if len(held) < len(queue):
             columns = [*zip(*(job for job in zip(*columns, strict=True) if job[0] in held), strict=True)]
-        with_slot, *times = columns
-        for place, slot in profile.compress([*map(held.__getitem__, with_slot)], *times):
+        with_slot, lengths, longest = columns[0], columns[1], columns[-1]
+        for place, slot in profile.compress([*map(held.__getitem__, with_slot)], lengths, longest):
             self._note(with_slot[place], slot)
             self._settled = False
 
     def _fit_new(self, profile: Profile, observation: BatchObservation) -> None:
         """Reserve for the jobs without a reservation, in order."""
-        queue = observation.queue
-        missing = len(queue) - len(self.reservations)
+        queue, held = observation.queue, self.reservations
+        missing = len(queue) - len(held)
         if not missing:
             return
-        if missing == 1 and int(queue.row[-1]) not in self.reservations:
+        if missing == 1 and queue.job_at(len(queue) - 1)[0] not in held:
             positions = [len(queue) - 1]
         else:
             positions = self.priority.order(queue, observation.time).tolist()
         for position in positions:
-            row = int(queue.row[position])
-            if row not in self.reservations:
+            row, _, length = queue.job_at(position)
+            if row not in held:
                 try:
-                    lengths = float(queue.expected_time[position]), float(queue.requested_time[position])
-                    slot = profile.fit(observation.request_at(position), *lengths)
+                    longest = float(queue.requested_time[position]) if observation.predicts else length
+                    slot = profile.fit(observation.request_at(position), length, longest)
                 except InvalidConfiguration as error:  # of the placement policy, which does not know the job
                     raise InvalidConfiguration(f"job {observation.id_of(row)}: {error}") from error
                 if slot is not None:  # otherwise cores are down, and the job waits for their repair

@@ -14,6 +14,7 @@ from small_agents import FirstFit, Recorder, make_jobs, random_jobs
 
 from desim import InvalidConfiguration, Result, WorkloadError, simulate
 from desim.agents.batch import FCFS, create
+from desim.core import Simulation
 from desim.problems.batch import BatchCluster, Job, Node
 from desim.processes import Outage, planned_outages, random_outages
 
@@ -286,3 +287,20 @@ class TestUnits:
             assert len(outages[unit]) > 10
             with pytest.raises(InvalidConfiguration, match=f"^unit: got '{unit}', but the cluster's units are its"):
                 simulate(BatchCluster(jobs, **other, processes=[random_outages(20.0, 5.0, unit=unit)]), FCFS())
+
+
+def test_the_queue_knows_positions_although_an_interrupted_job_stands_before_earlier_rows() -> None:
+    jobs = [Job(job_id, 0.0, 1, 10.0, 10.0) for job_id in range(4)]
+    simulation = Simulation(BatchCluster(jobs, 2, processes=[planned_outages([Outage(1.0, 2.0, cores=[0])])]))
+    decision = simulation.advance()
+    assert decision is not None
+    assert decision.observation.queue.row.tolist() == [0, 1, 2, 3]  # read, and kept up from now on
+    decision.answer(2)
+    while (decision := simulation.advance()) is not None and decision.observation.time < 1.0:
+        decision.answer(None)
+    assert decision is not None
+    queue = decision.observation.queue
+    rows = queue.row.tolist()
+    assert rows == [2, 0, 1, 3]
+    for asked in (rows, [2], [3, 1], [0]):
+        assert queue.positions_of(asked) == [rows.index(row) for row in asked]

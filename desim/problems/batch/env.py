@@ -296,7 +296,6 @@ class WaitingCost:
     def reset(self, simulation: Simulation) -> None:
         """Start an episode."""
         self._simulation = simulation
-        self._queue = simulation.problem.observation.queue  # type: ignore[attr-defined]
         self._length, self._time = 0, 0.0
         self._submissions = np.zeros(0)
         self._cost = 0.0
@@ -312,9 +311,10 @@ class WaitingCost:
     def on_decision(self, answer: Any) -> None:
         """Charge the time since the last update and take over the current queue."""
         self._count(self._simulation.env.now)
-        self._length = len(self._queue)
+        queue = self._simulation.problem.observation.queue  # type: ignore[attr-defined]  # begins as an UnreadQueue
+        self._length = len(queue)
         if self.power > 1:
-            self._submissions = self._queue.submission_time.copy()
+            self._submissions = queue.submission_time.copy()
 
     def _count(self, time: float) -> None:
         if self.power == 1:

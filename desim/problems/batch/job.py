@@ -264,8 +264,9 @@ class StartPreempting(NamedTuple):
     """Action that starts a queued job by preempting others, on cores or nodes that the cluster chooses.
 
     If the QOS of a victim grants a grace time, the action announces the preemption. The job then stays queued until the
-    longest grace time of its victims is over, and starts if it fits in place of those that are still running. A job
-    that may start earlier can be started by any other action, which withdraws the announcement.
+    longest grace time of its victims is over, and starts if it fits in place of those that are still running. Until
+    then all victims run on, even those whose own grace time is shorter, because the job needs the cores of all of them.
+    A job that may start earlier can be started by any other action, which withdraws the announcement.
 
     Attributes
     ----------

@@ -125,7 +125,11 @@ class _Rows:
 
     def _position(self, number: int) -> int:
         """Return the position of the row whose first column equals a number."""
-        return int((self._integer_views[0][self._begin : self._end] == number).argmax())
+        items, begin, end = self._integer_items[0], self._begin, self._end
+        place = bisect_left(items, number, begin, end)  # most queues ascend
+        if place < end and items[place] == number:
+            return place - begin
+        return int((self._integer_views[0][begin:end] == number).argmax())
 
 
 class Queue(_Rows):
@@ -237,10 +241,7 @@ class Queue(_Rows):
 
     def positions_of(self, rows: Sequence[int]) -> list[int]:
         """Return the positions of some jobs, given by row, which must be in the queue."""
-        if len(rows) < 2:
-            return [self._position(row) for row in rows]
-        positions = {row: position for position, row in enumerate(self.row.tolist())}
-        return [positions[row] for row in rows]
+        return [self._position(row) for row in rows]
 
     def sorted_by(self, scores: Callable[[Queue], NDArray[np.float64]], key: Any) -> list[tuple[float, int]]:
         """Return (score, row) of all jobs in ascending order, kept up to date while jobs come and go.
