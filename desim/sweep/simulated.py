@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -124,6 +125,8 @@ class ProblemSetting:
         Number of the window to simulate, of a workload that is cut into windows.
     engine : {"auto", "simpy", "compiled"}
         What simulates the runs; not part of their identity, because their records do not depend on it.
+    process : int
+        Process that the setting was made in.
     """
 
     problem: str | ProblemByObject
@@ -135,6 +138,7 @@ class ProblemSetting:
     measured: str = field(default="", compare=False, repr=False)
     window: int | None = None
     engine: Engine = field(default="auto", compare=False, repr=False)
+    process: int = field(default_factory=os.getpid, compare=False, repr=False)
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies a run: the problem, and its options with files by their content."""
@@ -175,6 +179,30 @@ class ProblemSetting:
         return system_of(self.problem).identity(self.options)
 
 
+def _check_unchanged(name: str, found: Any, source: Identity) -> None:
+    """Raise InvalidConfiguration if an object is another one than when the comparison began.
+
+    A worker imports modules anew: values that were set in another process are not in them.
+    """
+    now = identity_of(found)
+    if now != source and now == identity_of(found):  # one that cannot be described is new each time
+        raise InvalidConfiguration(
+            f"{name}: its weights, model card, code or a value in its module is not that with which the comparison "
+            "began; start again in a new process, or use workers=1 if a value was set by hand"
+        )
+
+
+@lru_cache(maxsize=4)
+def _check_own(problem: str | ProblemByObject, source: Identity | None, own: tuple[Metric, ...], measured: str) -> None:
+    """Raise InvalidConfiguration if a worker has another problem or other metrics of a user's own."""
+    if source is not None:
+        code = problem.source if isinstance(problem, ProblemByObject) else user_code.load(problem)
+        _check_unchanged(str(problem), code, source)
+    if own:
+        began = Identity(measured.partition(" ")[0], identity_of(own).modules)
+        _check_unchanged(", ".join(each.name for each in own), own, began)
+
+
 @dataclass(frozen=True)
 class AgentByName:
     """Agent given by name.
@@ -207,11 +235,7 @@ class AgentByName:
     def made(self, kind: str) -> Agent:
         """Return a new agent; raise InvalidConfiguration if its name gives another one by now."""
         made = plugins.create_agent(kind, self.name)
-        found = identity_of(made)
-        if found != self.source and found == identity_of(made):  # one that cannot be described is new each time
-            raise InvalidConfiguration(
-                f"{self.policy}: its weights, model card or code have changed since the comparison began; start again"
-            )
+        _check_unchanged(self.policy, made, self.source)
         return made
 
     def identity(self) -> dict[str, Any]:
@@ -236,18 +260,23 @@ class AgentByObject:
         The agent; each run uses a copy.
     source : Identity
         Identity of the agent, taken before its runs.
+    process : int
+        Process that it was taken in.
     """
 
     policy: str
     agent: Agent
     source: Identity = field(init=False, repr=False)
+    process: int = field(init=False, repr=False, default_factory=os.getpid)
 
     def __post_init__(self) -> None:
         """Find out what the agent is."""
         object.__setattr__(self, "source", identity_of(self.agent))
 
     def made(self, kind: str) -> Agent:
-        """Return a copy, so that state of one run does not reach the next."""
+        """Return a copy, so that state of one run does not reach the next; a worker may have other modules."""
+        if self.process != os.getpid():
+            _check_unchanged(self.policy, self.agent, self.source)
         return copy.deepcopy(self.agent)
 
     def identity(self) -> dict[str, Any]:
@@ -315,6 +344,8 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     """
     setting = run.setting
     try:
+        if setting.process != os.getpid():
+            _check_own(setting.problem, setting.source, setting.metrics, setting.measured)
         instance = shared_instance(setting)
         agent, seed = run.agent.made(instance.kind.name), system_of(setting.problem).seed_of(setting.options)
         result = replay(instance, agent, seed, out=out, engine=setting.engine)

@@ -34,6 +34,7 @@ from desim.sweep.runner import _Sweep
 from desim.workloads import lublin
 
 ROOT = Path(__file__).parents[2]
+ANOTHER = "its weights, model card, code or a value in its module is not that with which the comparison began"
 SMALL: dict[str, Any] = {"jobs": 20, "cores": 16}
 DEFERRABLE: dict[str, Any] = {"trace": "fluctuating", "slots": 20}
 
@@ -247,10 +248,52 @@ def test_weights_that_change_between_request_and_run(
         patch.setattr(_Sweep, "run_missing", lambda self, workers: (put(other), run(self, workers)))
         with pytest.warns(ComparisonWarning) as told:
             assert reused("deferrable", ["score:./own", "fifo"], **DEFERRABLE) == [False]  # of fifo
-    assert "its weights, model card or code have changed since the comparison began" in str(told[0].message)
+    assert ANOTHER in str(told[0].message)
     for name in (one, other):
         put(name)
         assert reused("deferrable", ["score:./own", "fifo"], **DEFERRABLE) == [False, True]
+
+
+SIGNED = """
+from desim import Metric
+from desim.agents.batch import EASYBackfilling, Priority
+from desim.problems.batch import BatchCluster
+from desim.workloads import lublin
+
+SIGN = 1.0
+
+class Signed(Priority):
+    name = "signed"
+    def scores(self, queue, time):
+        return SIGN * queue["submission_time"]
+
+def problem(rng):
+    return BatchCluster(lublin.generate(20, 16, seed=rng), num_cores=max(int(16 * SIGN), 16))
+
+def sign(result):
+    return SIGN
+
+metric = Metric("signed", measure=sign)
+"""
+
+
+@pytest.mark.usefixtures("place")
+def test_workers_that_import_other_values_than_the_session_has(reused: Callable[..., list[bool]]) -> None:
+    """A worker imports modules anew; what the session has set in them is refused there instead of ignored."""
+    Path("signed.py").write_text(SIGNED)
+    mine = importlib.import_module("signed")
+    importlib.reload(mine)
+    agents = {"mine": EASYBackfilling(mine.Signed)}
+    assert reused(mine.problem, agents, workers=2, metrics=[mine.metric]) == [False]
+    mine.SIGN = 2.0
+    assert reused(mine.problem, agents) == [False]
+    for problem, given, options in (
+        ("batch", agents, SMALL),
+        (mine.problem, ["easy"], {}),
+        ("batch", ["easy"], SMALL | {"metrics": [mine.metric]}),
+    ):
+        with pytest.raises(InvalidConfiguration, match=ANOTHER):
+            reused(problem, given, workers=2, **options)
 
 
 def test_given_problems_whose_objects_compute_and_keep_things(reused: Callable[..., list[bool]]) -> None:
