@@ -81,7 +81,8 @@ class Metric:
     only_with : str
         Entry of a run's description that a run must have for this metric to exist.
     measure : callable or None
-        Function of the result that returns the value of a custom metric; None for one of the problem's.
+        Function of the result that returns the value of a custom metric; None for one of the problem's. The result is
+        the whole run: its tables have the jobs of the warm-up and the cool-down, too.
     least, most : float
         Ends of the range of possible values, beyond which no interval is drawn; infinite if unknown.
     """

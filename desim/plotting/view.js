@@ -1169,7 +1169,7 @@ function profiles() {
   const figure = newFigure({ height: 260, xRange: new B.Range1d({ start: 1, end: Math.min(ratios[last], 4) }), yRange: new B.Range1d({ start: 0, end: 102 }), active: false });
   const [below, left] = axesOf(figure);
   below.axis_label = "cost relative to the best, at most";
-  left.axis_label = narrow() ? "" : "seeds (%)";
+  left.axis_label = narrow() ? "" : "share of runs (%)";
   left.ticker = new B.FixedTicker({ ticks: [0, 25, 50, 75, 100] });
   const lines = Object.entries(shares).map(([name, values]) => {
     const run = DATA.runs.findIndex((one) => one.name === name);
