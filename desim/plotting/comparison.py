@@ -52,6 +52,7 @@ from desim.problem import ProblemDescriptor, kind_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from desim.plotting.views import View
     from desim.result import Result
     from desim.statistics import PerformanceProfile, Ranking
     from desim.sweep.comparison import Comparison
@@ -602,6 +603,12 @@ def distributions(
     return panel
 
 
+def _measured_span(view: View, run: Result) -> tuple[float, float]:
+    """Return begin and end of the part of a run that metrics are about."""
+    begin, end = view.measured or run.span
+    return begin, min(end, run.span[1])
+
+
 def mean_curves(
     runs: Mapping[str, Sequence[Result]], *, bin_width: float | None = None, axes: Sequence[Axes] | None = None
 ) -> list[Axes]:
@@ -620,7 +627,8 @@ def mean_curves(
     -------
     list of Axes
         One panel per curve of the problem's view, see :class:`desim.plotting.views.View`. Time counts from the start of
-        each run, to the end of the shortest one, so that each mean is over all runs.
+        each run, or of the window of a log that it measures, to the end of the shortest one, so that each mean is over
+        all runs.
 
     Raises
     ------
@@ -635,14 +643,17 @@ def mean_curves(
         agent: load_runs({f"{agent}, {number}": result for number, result in enumerate(results)}, kind.name)
         for agent, results in runs.items()
     }
-    every = [run for some in loaded.values() for run in some]
-    length = min(run.span[1] - run.span[0] for run in every)
+    views = {agent: [kind.view(run) for run in some] for agent, some in loaded.items()}
+    spans = {
+        agent: [_measured_span(view, run) for view, run in zip(some, loaded[agent], strict=True)]
+        for agent, some in views.items()
+    }
+    length = min(end - begin for some in spans.values() for begin, end in some)
     is_time = kind.time_unit == "s"
     width = bin_width or (nice_duration(length / BINS) if is_time else float(nice_count(length / BINS)))
     edges = np.arange(max(int(length / width), 1) + 1) * width
-    views = {agent: [kind.view(run) for run in some] for agent, some in loaded.items()}
     tables = {
-        agent: [averages(view, run.span[0] + edges) for view, run in zip(some, loaded[agent], strict=True)]
+        agent: [averages(view, begin + edges) for view, (begin, _) in zip(some, spans[agent], strict=True)]
         for agent, some in views.items()
     }
     curves = {name: curve for some in views.values() for view in some for name, curve in view.curves.items()}
@@ -732,9 +743,9 @@ def _draw_spread(
     """Draw the distributions of a column of the job tables, over all runs of an agent."""
     samples = {}
     for agent, results in runs.items():
-        values = np.concatenate([kind.view(one).jobs[column].drop_nulls().to_numpy() for one in results])
-        if np.isfinite(values).any():
-            samples[agent] = values[np.isfinite(values)]
+        values = np.concatenate([kind.view(one).spread_values() for one in results])
+        if len(values):
+            samples[agent] = values
     if not samples:
         raise InvalidConfiguration(f"no job of these runs has a {metric_words(column)}, as none has got that far")
     return distributions(samples, label=metric_words(column), unit=kind.metrics[f"{column}_mean"].unit, colors=colors)

@@ -24,8 +24,6 @@ from desim.sweep.comparison import Comparison
 from desim.sweep.tables import tables as tables_of
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from desim.problem import ProblemDescriptor
     from desim.tables import Column
 
@@ -294,7 +292,7 @@ class _Charts:
         for number, (one, run) in enumerate(zip(self.views, self.runs, strict=True)):
             if not one.spread or one.spread not in one.jobs.columns:
                 continue
-            values = np.sort(_known(one.jobs[one.spread]))
+            values = np.sort(one.spread_values())
             if not len(values):
                 continue
             places = np.linspace(0, len(values) - 1, min(len(values), SPREAD_POINTS)).round().astype(int)
@@ -341,12 +339,6 @@ def _estimates(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 def _lanes(one: View) -> list[Lanes]:
     return [part for part in one.charts.values() if isinstance(part, Lanes)]
-
-
-def _known(series: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
-    values = series.drop_nulls().to_numpy().astype(np.float64)
-    found: np.ndarray[Any, np.dtype[np.float64]] = values[np.isfinite(values)]
-    return found
 
 
 def _coarse(part: Map) -> tuple[Any, Any]:

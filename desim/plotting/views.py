@@ -171,6 +171,8 @@ class View:
         Columns of the cards that rectangles can be coloured by.
     note : str
         What the reader must know about the charts, such as what they average; empty for nothing.
+    measured : tuple of float or None
+        Begin and end of the time whose jobs count in metrics, for a run on a window of a log; None for the whole run.
     """
 
     charts: Mapping[str, Lanes | Map]
@@ -180,6 +182,16 @@ class View:
     spread: str = ""
     colors: Sequence[str] = field(default=())
     note: str = ""
+    measured: tuple[float, float] | None = None
+
+    def spread_values(self) -> NDArray[np.float64]:
+        """Return the finite values of the column whose distribution is shown, of the jobs that count in metrics."""
+        jobs = self.jobs
+        if self.measured is not None:
+            jobs = jobs.filter(jobs["submission_time"].is_between(*self.measured, closed="left"))
+        values = jobs[self.spread].drop_nulls().to_numpy().astype(np.float64)
+        found: NDArray[np.float64] = values[np.isfinite(values)]
+        return found
 
 
 def lanes_of(label: str, rows: int | Sequence[str], parts: Sequence[Mapping[str, Any]], **more: Any) -> Lanes:

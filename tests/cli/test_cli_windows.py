@@ -13,6 +13,9 @@ import desim
 from desim.agents.batch import create
 from desim.cli import main
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.plotting import mean_curves
+from desim.plotting.views import averages
+from desim.problem import kind_of
 from desim.problems.batch import BatchCluster, Job
 from desim.statistics import mean_interval
 from desim.workloads import swf
@@ -145,3 +148,21 @@ def test_a_run_needs_the_number_of_a_window(log: Path, capsys: pytest.CaptureFix
     assert "window: got none of the 4 windows of week.swf; give the number" in capsys.readouterr().err
     with pytest.raises(DesimError, match=r"it takes \(rng: .*, window: "):
         desim.compare(count_windows, ["fcfs"], workers=1)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_figures_show_what_metrics_measure(log: Path, tmp_path: Path) -> None:
+    """Not the jobs and the hours of warm-up and cool-down."""
+    found = desim.compare("batch", ["fcfs"], trace=str(log), workers=1, out=tmp_path, **DAY)
+    results = found.results["fcfs"]
+    views = [kind_of(result).view(result) for result in results]
+    measured = [one.metrics["waiting_time_mean"] for one in found.all_runs]
+    assert [view.spread_values().mean() for view in views] == pytest.approx(measured)
+    assert any(len(view.spread_values()) < len(view.jobs) for view in views)
+    panel = mean_curves({"fcfs": results}, bin_width=3600.0)[0]
+    assert panel.get_xlim()[1] <= 86_400.0
+    begins = [view.measured[0] if view.measured else 0.0 for view in views]
+    first = np.mean(
+        [averages(v, b + np.array([0.0, 3600.0]))["utilization"][0] for v, b in zip(views, begins, strict=True)]
+    )
+    assert panel.lines[0].get_ydata()[0] == pytest.approx(first)
