@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-import os
+import pickle
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -125,8 +125,8 @@ class ProblemSetting:
         Number of the window to simulate, of a workload that is cut into windows.
     engine : {"auto", "simpy", "compiled"}
         What simulates the runs; not part of their identity, because their records do not depend on it.
-    process : int
-        Process that the setting was made in.
+    elsewhere : tuple of Identity or None
+        Identities in a worker of the problem and the metrics of a user's own; empty in the process of the comparison.
     """
 
     problem: str | ProblemByObject
@@ -138,7 +138,26 @@ class ProblemSetting:
     measured: str = field(default="", compare=False, repr=False)
     window: int | None = None
     engine: Engine = field(default="auto", compare=False, repr=False)
-    process: int = field(default_factory=os.getpid, compare=False, repr=False)
+    elsewhere: tuple[Identity | None, ...] = field(default=(), compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes, for a worker, with the identities that a user's own code must have there."""
+        return vars(self) | {"elsewhere": self.elsewhere or _own_elsewhere(self.mark, *self._own)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Take the attributes."""
+        vars(self).update(state)
+
+    @property
+    def _own(self) -> tuple[Any, ...]:
+        return (*[self.problem] * isinstance(self.problem, ProblemByObject), *[self.metrics] * bool(self.metrics))
+
+    def check_own(self) -> None:
+        """Raise InvalidConfiguration if a worker has other code of a user's own, or other values in its modules."""
+        if self.elsewhere:
+            _check_own(self.mark, *self._own, elsewhere=self.elsewhere)
+        if self.source is not None and isinstance(self.problem, str):
+            _check_named(self.mark, self.problem, self.source)
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies a run: the problem, and its options with files by their content."""
@@ -179,28 +198,46 @@ class ProblemSetting:
         return system_of(self.problem).identity(self.options)
 
 
-def _check_unchanged(name: str, found: Any, source: Identity) -> None:
+def _check_unchanged(name: str, found: Any, source: Identity | None) -> None:
     """Raise InvalidConfiguration if an object is another one than when the comparison began.
 
     A worker imports modules anew: values that were set in another process are not in them.
     """
     now = identity_of(found)
-    if now != source and now == identity_of(found):  # one that cannot be described is new each time
+    if source not in (None, now) and now == identity_of(found):  # one that cannot be described is new each time
         raise InvalidConfiguration(
             f"{name}: its weights, model card, code or a value in its module is not that with which the comparison "
             "began; start again in a new process, or use workers=1 if a value was set by hand"
         )
 
 
-@lru_cache(maxsize=4)
-def _check_own(problem: str | ProblemByObject, source: Identity | None, own: tuple[Metric, ...], measured: str) -> None:
+def _identity_elsewhere(value: Any) -> Identity | None:
+    """Return the identity that an object has in a worker whose modules hold the same values; None if it varies."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    sent = pickle.loads(dumps(value))
+    found = identity_of(sent)
+    return found if found == identity_of(pickle.loads(dumps(sent))) else None
+
+
+@lru_cache(maxsize=8)
+def _own_elsewhere(mark: str, *own: Any) -> tuple[Identity | None, ...]:
+    """Return the identities in a worker of what belongs to a comparison."""
+    return tuple(map(_identity_elsewhere, own))
+
+
+@lru_cache(maxsize=8)
+def _check_own(mark: str, *own: Any, elsewhere: tuple[Identity | None, ...]) -> None:
     """Raise InvalidConfiguration if a worker has another problem or other metrics of a user's own."""
-    if source is not None:
-        code = problem.source if isinstance(problem, ProblemByObject) else user_code.load(problem)
-        _check_unchanged(str(problem), code, source)
-    if own:
-        began = Identity(measured.partition(" ")[0], identity_of(own).modules)
-        _check_unchanged(", ".join(each.name for each in own), own, began)
+    for value, source in zip(own, elsewhere, strict=True):
+        name = ", ".join(each.name for each in value) if isinstance(value, tuple) else str(value.name)
+        _check_unchanged(name, value, source)
+
+
+@lru_cache(maxsize=8)
+def _check_named(mark: str, problem: str, source: Identity) -> None:
+    """Raise InvalidConfiguration if the name of a user's own problem gives other code than when a comparison began."""
+    _check_unchanged(problem, user_code.load(problem), source)
 
 
 @dataclass(frozen=True)
@@ -260,23 +297,34 @@ class AgentByObject:
         The agent; each run uses a copy.
     source : Identity
         Identity of the agent, taken before its runs.
-    process : int
-        Process that it was taken in.
+    elsewhere : Identity or None
+        Identity in a worker; None in the process of the comparison, or if it varies.
     """
 
     policy: str
     agent: Agent
     source: Identity = field(init=False, repr=False)
-    process: int = field(init=False, repr=False, default_factory=os.getpid)
+    elsewhere: Identity | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Find out what the agent is."""
         object.__setattr__(self, "source", identity_of(self.agent))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes, for a worker, with the identity that the agent must have there."""
+        return vars(self) | {"elsewhere": self.elsewhere or self._identity_elsewhere}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Take the attributes."""
+        vars(self).update(state)
+
+    @cached_property
+    def _identity_elsewhere(self) -> Identity | None:
+        return _identity_elsewhere(self.agent)
+
     def made(self, kind: str) -> Agent:
         """Return a copy, so that state of one run does not reach the next; a worker may have other modules."""
-        if self.process != os.getpid():
-            _check_unchanged(self.policy, self.agent, self.source)
+        _check_unchanged(self.policy, self.agent, self.elsewhere)
         return copy.deepcopy(self.agent)
 
     def identity(self) -> dict[str, Any]:
@@ -344,8 +392,7 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     """
     setting = run.setting
     try:
-        if setting.process != os.getpid():
-            _check_own(setting.problem, setting.source, setting.metrics, setting.measured)
+        setting.check_own()
         instance = shared_instance(setting)
         agent, seed = run.agent.made(instance.kind.name), system_of(setting.problem).seed_of(setting.options)
         result = replay(instance, agent, seed, out=out, engine=setting.engine)

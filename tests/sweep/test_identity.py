@@ -290,6 +290,7 @@ def test_workers_that_import_other_values_than_the_session_has(reused: Callable[
     for problem, given, options in (
         ("batch", agents, SMALL),
         (mine.problem, ["easy"], {}),
+        ("signed:problem", ["easy"], {}),
         ("batch", ["easy"], SMALL | {"metrics": [mine.metric]}),
     ):
         with pytest.raises(InvalidConfiguration, match=ANOTHER):
