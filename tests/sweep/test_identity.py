@@ -89,6 +89,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Go to a directory with modules, of which the first uses the others, and forget them afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python tells files of one size and second not apart
     (tmp_path / "plugins").mkdir()
     (tmp_path / "own_problem.py").write_text(OWN)
     set_level(tmp_path, 1.0, monkeypatch)
