@@ -154,10 +154,9 @@ class ProblemSetting:
 
     def check_own(self) -> None:
         """Raise InvalidConfiguration if a worker has other code of a user's own, or other values in its modules."""
-        if self.elsewhere:
-            _check_own(self.mark, *self._own, elsewhere=self.elsewhere)
-        if self.source is not None and isinstance(self.problem, str):
-            _check_named(self.mark, self.problem, self.source)
+        for value, source in zip(self._own, self.elsewhere, strict=bool(self.elsewhere)):
+            name = ", ".join(each.name for each in value) if isinstance(value, tuple) else str(value.name)
+            _check_unchanged(name, value, source)
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies a run: the problem, and its options with files by their content."""
@@ -207,7 +206,7 @@ def _check_unchanged(name: str, found: Any, source: Identity | None) -> None:
     if source not in (None, now) and now == identity_of(found):  # one that cannot be described is new each time
         raise InvalidConfiguration(
             f"{name}: its weights, model card, code or a value in its module is not that with which the comparison "
-            "began; start again in a new process, or use workers=1 if a value was set by hand"
+            "began; start again in a new process, or use workers=1 if a value was set by hand or by an earlier run"
         )
 
 
@@ -226,18 +225,8 @@ def _own_elsewhere(mark: str, *own: Any) -> tuple[Identity | None, ...]:
     return tuple(map(_identity_elsewhere, own))
 
 
-@lru_cache(maxsize=8)
-def _check_own(mark: str, *own: Any, elsewhere: tuple[Identity | None, ...]) -> None:
-    """Raise InvalidConfiguration if a worker has another problem or other metrics of a user's own."""
-    for value, source in zip(own, elsewhere, strict=True):
-        name = ", ".join(each.name for each in value) if isinstance(value, tuple) else str(value.name)
-        _check_unchanged(name, value, source)
-
-
-@lru_cache(maxsize=8)
-def _check_named(mark: str, problem: str, source: Identity) -> None:
-    """Raise InvalidConfiguration if the name of a user's own problem gives other code than when a comparison began."""
-    _check_unchanged(problem, user_code.load(problem), source)
+_checked: set[tuple[str, str]] = set()
+"""Comparisons and agents that were checked in this process, before the first run may change values in modules."""
 
 
 @dataclass(frozen=True)
@@ -270,10 +259,12 @@ class AgentByName:
         return cls(policy or full, name, kind, identity_of(made))
 
     def made(self, kind: str) -> Agent:
-        """Return a new agent; raise InvalidConfiguration if its name gives another one by now."""
-        made = plugins.create_agent(kind, self.name)
-        _check_unchanged(self.policy, made, self.source)
-        return made
+        """Return a new agent."""
+        return plugins.create_agent(kind, self.name)
+
+    def check(self, kind: str) -> None:
+        """Raise InvalidConfiguration if the name gives another agent by now."""
+        _check_unchanged(self.policy, self.made(kind), self.source)
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies the agent: its name, and what its loader has made of it."""
@@ -323,9 +314,12 @@ class AgentByObject:
         return _identity_elsewhere(self.agent)
 
     def made(self, kind: str) -> Agent:
-        """Return a copy, so that state of one run does not reach the next; a worker may have other modules."""
-        _check_unchanged(self.policy, self.agent, self.elsewhere)
+        """Return a copy, so that state of one run does not reach the next."""
         return copy.deepcopy(self.agent)
+
+    def check(self, kind: str) -> None:
+        """Raise InvalidConfiguration if a worker has another agent."""
+        _check_unchanged(self.policy, self.agent, self.elsewhere)
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies the agent."""
@@ -392,8 +386,13 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     """
     setting = run.setting
     try:
-        setting.check_own()
+        is_first = (setting.mark, run.policy) not in _checked
+        if is_first:
+            setting.check_own()
         instance = shared_instance(setting)
+        if is_first:
+            run.agent.check(instance.kind.name)
+            _checked.add((setting.mark, run.policy))
         agent, seed = run.agent.made(instance.kind.name), system_of(setting.problem).seed_of(setting.options)
         result = replay(instance, agent, seed, out=out, engine=setting.engine)
         result.own_metrics += setting.metrics
