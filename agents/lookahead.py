@@ -73,7 +73,27 @@ class Tally(Protocol):
         """Return the score of a fork that has ended or can stop."""
 
 
-class Lookahead(NamedRepr, ABC):
+class Forking:
+    """Agent that simulates forks of the run that it decides in."""
+
+    _fork: Callable[[], Simulation] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a copy without the run, which a copy of the agent does not decide in: attach another."""
+        return vars(self) | {"_fork": None}
+
+    def attach(self, fork: Callable[[], Simulation]) -> None:
+        """Store the function that forks the run; called before each run, and of a copy of the agent for its own run.
+
+        Parameters
+        ----------
+        fork : callable
+            Function that returns a simulation in the observed state, without foresight.
+        """
+        self._fork = fork
+
+
+class Lookahead(Forking, NamedRepr, ABC):
     """Base class of rollout agents; subclasses define the candidates and objectives of a problem.
 
     Parameters
@@ -110,22 +130,7 @@ class Lookahead(NamedRepr, ABC):
         if hasattr(base, "attach"):
             raise InvalidConfiguration(f"{self.name}: the base agent looks ahead itself, which forks do not support")
         self.num_forks = self.num_improved = 0
-        self._fork: Callable[[], Simulation] | None = None
         self._blank: Agent | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a copy without the run, which a copy of the agent does not decide in: attach another."""
-        return vars(self) | {"_fork": None}
-
-    def attach(self, fork: Callable[[], Simulation]) -> None:
-        """Store the function that forks the run; called before each run, and of a copy of the agent for its own run.
-
-        Parameters
-        ----------
-        fork : callable
-            Function that returns a simulation in the observed state, without foresight.
-        """
-        self._fork = fork
 
     def reset(self, info: dict[str, Any], rng: np.random.Generator) -> None:
         """Begin a new run, also for the base agent.

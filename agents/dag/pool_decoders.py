@@ -432,7 +432,7 @@ def _first_fit(net: Network, profile: Profile, node: int, pool: int, earliest: f
 
 @_small
 def _split(profile: Profile, pool: int, time: float) -> None:
-    """Let a step of a pool begin at a time."""
+    """Split the step of a pool's profile that covers a time, so that one begins then."""
     at = profile.lengths[pool]
     while profile.times[pool, at - 1] > time:
         at -= 1

@@ -26,9 +26,10 @@ from desim.agents.dag.list_scheduling import ListScheduler
 from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp, upward_rank
 from desim.agents.dag.planning import in_order_of_start
 from desim.agents.dag.pool_search import PoolState, search
+from desim.agents.lookahead import Forking
 from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import check_choice
-from desim.core import Agent, Simulation
+from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Copy, DagObservation, JobState
 from desim.problems.dag.job import means_where_eligible
@@ -619,7 +620,7 @@ class SearchAgent(NamedRepr):
         return queues
 
 
-class GuidedSearchAgent(SearchAgent):
+class GuidedSearchAgent(Forking, SearchAgent):
     """A search that also starts from the plan of another agent, the guide.
 
     Whenever a plan is made, the guide acts in a fork without foresight until all jobs have ended. The order of starts
@@ -653,19 +654,8 @@ class GuidedSearchAgent(SearchAgent):
         if hasattr(guide, "attach"):
             raise InvalidConfiguration(f"{own_name}: the guide looks ahead itself, which forks do not support")
         self.guide = guide
-        self._fork: Callable[[], Simulation] | None = None
         super().__init__(objective, budget)
         self.name = str(SearchName("dag", objective, budget, own_name))
-
-    def attach(self, fork: Callable[[], Simulation]) -> None:
-        """Store the function that forks the run; called before each run.
-
-        Parameters
-        ----------
-        fork : callable
-            Function that returns a simulation in the observed state, without foresight.
-        """
-        self._fork = fork
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run, also for the guide."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from numpy.random import Generator
 
 from desim.agents.dag.rollout import Completions, Objective
-from desim.agents.lookahead import Score
+from desim.agents.lookahead import Forking, Score
 from desim.checks import check_choice
-from desim.core import Agent, Simulation
+from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problem import declared
 from desim.problems.dag import DagObservation, JobState
@@ -19,7 +19,7 @@ from desim.reprs import NamedRepr
 __all__ = ["SwitchingAgent"]
 
 
-class SwitchingAgent(NamedRepr):
+class SwitchingAgent(Forking, NamedRepr):
     """Follow the agent whose simulated continuation is best; choose again whenever a job arrives.
 
     At an arrival, each member makes all decisions in a fork without foresight (see :meth:`desim.Simulation.fork`) until
@@ -70,21 +70,6 @@ class SwitchingAgent(NamedRepr):
         considered = [declared(member, "considers", frozenset()) for member in members]
         self.considers = frozenset({"links", "outages", "arrivals"}).intersection(*considered)
         self._names = names
-        self._fork: Callable[[], Simulation] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a copy without the run, which a copy of the agent does not decide in: attach another."""
-        return vars(self) | {"_fork": None}
-
-    def attach(self, fork: Callable[[], Simulation]) -> None:
-        """Store the function that forks the run.
-
-        Parameters
-        ----------
-        fork : callable
-            Function that returns a simulation in the observed state, without foresight.
-        """
-        self._fork = fork
 
     def reset(self, info: dict[str, Any], rng: Generator) -> None:
         """Begin a new run.

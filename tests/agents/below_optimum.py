@@ -1,4 +1,4 @@
-"""CP-SAT against every agent on small random instances with pools: nobody is below the optimum.
+"""CP-SAT against every agent on small random instances with pools: no agent is below the optimum.
 
 ``python -m tests.agents.below_optimum --seeds 500 --processes 16 --out rows.csv`` writes a row per instance as soon as
 it is measured, and goes on where an earlier call stopped.
@@ -137,7 +137,7 @@ def main() -> None:
         rows = list(csv.DictReader(file))
     proved = [row for row in rows if row["status"] == "optimal"]
     print(f"{len(rows)} instances, {len(proved)} of them with a proved optimum")
-    print(f"below the bound: {[(row['seed'], below(row)) for row in rows if below(row)] or 'nobody'}")
+    print(f"below the bound: {[(row['seed'], below(row)) for row in rows if below(row)] or 'no agent'}")
     for name in AGENTS:
         ratios = np.array([float(row[name]) / float(row["optimum"]) for row in proved])
         met = (ratios <= 1 + ROUNDING).mean()

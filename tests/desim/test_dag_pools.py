@@ -66,7 +66,7 @@ def test_exact_fills_start_together() -> None:
 
 
 def test_large_amounts_are_exact() -> None:
-    """Of 131,795,956,000 bytes, no millionth is added, and two halves fit together."""
+    """Large amounts of memory are exact: half of 131,795,956,000 bytes fits twice."""
     executors = Executors([1.0], capacities=[{"memory": 131_795_956_000}])
     assert executors.capacities == [{"memory": 131_795_956_000.0}]
     job = job_of(*[(1, {"memory": 65_897_978_000})] * 2, (1, {"memory": 1}))

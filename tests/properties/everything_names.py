@@ -188,7 +188,7 @@ def looks_ahead(name: str) -> bool:
 
 
 def brings_predictor(name: str) -> bool:
-    """Tell whether a batch agent brings a predictor of run times, so that its cluster may have no other."""
+    """Return whether a batch agent brings a predictor of run times; its cluster may then have no other."""
     return name == "easy++" or (name.startswith(("easy-", "conservative-")) and "@" in name)
 
 
