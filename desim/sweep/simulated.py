@@ -226,7 +226,7 @@ def _own_elsewhere(mark: str, *own: Any) -> tuple[Identity | None, ...]:
 
 
 _checked: set[tuple[str, str]] = set()
-"""Comparisons and agents that were checked in this process, before the first run may change values in modules."""
+"""Comparisons, and agents in them, that this process has checked: later, runs may have changed values in modules."""
 
 
 @dataclass(frozen=True)
@@ -386,11 +386,11 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     """
     setting = run.setting
     try:
-        is_first = (setting.mark, run.policy) not in _checked
-        if is_first:
+        if (setting.mark, "") not in _checked:
             setting.check_own()
+            _checked.add((setting.mark, ""))
         instance = shared_instance(setting)
-        if is_first:
+        if (setting.mark, run.policy) not in _checked:
             run.agent.check(instance.kind.name)
             _checked.add((setting.mark, run.policy))
         agent, seed = run.agent.made(instance.kind.name), system_of(setting.problem).seed_of(setting.options)
