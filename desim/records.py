@@ -373,6 +373,11 @@ class Parts:
         with _readable(self.directory):
             return int(_scan(self._paths).select(pl.len()).collect().item())
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the table fits into one portion, so that reading it once is cheaper than asking its files again."""
+        return self.height <= PORTION_ROWS
+
     def collect(self) -> pl.DataFrame:
         """Return the whole table, sorted, in memory."""
         with _readable(self.directory):
@@ -501,7 +506,8 @@ def portions_of(
     names = table.columns if columns is None else list(columns)
     if by:
         table = table.select(list(dict.fromkeys([*names, *by]))).sort(by, maintain_order=True)
-    table = table.select(names)
+    if names != table.columns:
+        table = table.select(names)
     yield table.head(PORTION_ROWS)
     for begin in range(PORTION_ROWS, len(table), PORTION_ROWS):
         yield table[begin : begin + PORTION_ROWS]

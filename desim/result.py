@@ -169,7 +169,7 @@ class Result:
         return table.scan() if isinstance(table, Parts) else table
 
     def source(self, name: str) -> pl.LazyFrame | Parts:
-        """Return a table as it is stored: a lazy frame, or the files that contain it, unread.
+        """Return a table as it is stored: a lazy frame, or the files that contain it, unread unless they are small.
 
         Parameters
         ----------
@@ -189,13 +189,17 @@ class Result:
         if name not in self._tables:
             near = did_you_mean(name, self._tables)
             raise RecordError(f"no table {name!r} in this result{near}; expected one of {', '.join(self._tables)}")
-        return self._frames[name].lazy() if name in self._frames else self._tables[name]
+        table = self._tables[name]
+        if name not in self._frames and isinstance(table, Parts) and table.is_small:
+            self._frames[name] = table.collect()
+        return self._frames[name].lazy() if name in self._frames else table
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table in memory."""
         if name not in self._frames:
             table = self.source(name)
-            self._frames[name] = table.collect()
+            if name not in self._frames:
+                self._frames[name] = table.collect()
         return self._frames[name]
 
     def to_pandas(self, name: str = "jobs") -> pandas.DataFrame:

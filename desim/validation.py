@@ -16,7 +16,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -266,6 +266,8 @@ class Recorded:
 
     def only(self, table: str, rows: pl.DataFrame) -> Recorded:
         """Return the run with one table restricted to some rows."""
+        if len(rows) == self.height(table):
+            return self
         return Recorded(self._result, self.workload, {table: rows})
 
     @property
@@ -304,6 +306,8 @@ class Check:
     by_row : bool
         Whether each row is checked by itself, so that a long table can be checked in portions. ``wrong`` must then not
         count, shift or compare rows.
+    of_rows : bool
+        Whether violations are rows of the table ``of``, so that an empty table has none and costs nothing.
     """
 
     of: str | Callable[[Recorded], pl.DataFrame]
@@ -311,6 +315,7 @@ class Check:
     message: str | Callable[[Recorded, dict[str, Any]], str]
     when: Callable[[Recorded], bool] | None = None
     by_row: bool = False
+    of_rows: bool = False
 
     def rows(self, run: Recorded) -> pl.DataFrame:
         """Return the rows to check."""
@@ -378,7 +383,7 @@ class RuleBook(list[Rule]):
         self._of = of
 
     def check(
-        self, message: str, *, of: str = "", only_with: str = "", by_row: bool = False
+        self, message: str, *, of: str = "", only_with: str = "", by_row: bool = False, of_rows: bool = False
     ) -> Callable[[Finding], Finding]:
         """Return a decorator that adds what finds violations to the last rule, as a :class:`Check`.
 
@@ -390,6 +395,8 @@ class RuleBook(list[Rule]):
             Table and name of this check (default: those of the rule and of all rules).
         by_row : bool
             Whether each row is checked by itself.
+        of_rows : bool
+            Whether violations are rows of the table.
 
         Returns
         -------
@@ -401,7 +408,7 @@ class RuleBook(list[Rule]):
 
         def add(wrong: Finding) -> Finding:
             """Add a check to the last rule."""
-            checks = (*self[-1].checks, Check(of or self._of, wrong, message, when, by_row))
+            checks = (*self[-1].checks, Check(of or self._of, wrong, message, when, by_row, of_rows))
             self[-1] = replace(self[-1], checks=checks)
             return wrong
 
@@ -483,31 +490,38 @@ def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
     tuple of Rule
         Rules ``arrival_numbers``, ``values``, ``status_fields`` and ``derived_times``.
     """
+    return _rules_of_columns(tuple((table.name, table.columns, table.status) for table in tables))
+
+
+@lru_cache(maxsize=32)  # building the expressions takes longer than evaluating them on a small run
+def _rules_of_columns(tables: tuple[tuple[str, tuple[Column, ...], str], ...]) -> tuple[Rule, ...]:
+    """Return the rules that follow from the columns of tables, given with their names and columns of status."""
     values: list[Check] = []
     fields: list[Check] = []
     derived: list[Check] = []
-    for table in tables:
-        key = next((name for name in ("job_id", "slot") if name in table.names), None)
-        row = f"{key.removesuffix('_id')} {{{key}}}" if key else f"table {table.name}"
-        subject = row + (f" is {{{table.status}}}: " if table.status in table.names else ": ")
-        for column in table.columns:
+    for table, columns, status in tables:
+        names = {column.name for column in columns}
+        key = next((name for name in ("job_id", "slot") if name in names), None)
+        row = f"{key.removesuffix('_id')} {{{key}}}" if key else f"table {table}"
+        subject = row + (f" is {{{status}}}: " if status in names else ": ")
+        for column in columns:
             name, place = column.name, pl.col(column.name)
             if column.least is not None:
                 message = f"{row}: {name}: got {{{name}}}, expected a value >= {column.least:g}"
-                values.append(Check(table.name, place < column.least, message, by_row=True))
+                values.append(Check(table, place < column.least, message, by_row=True))
             if column.given:
-                given = pl.col(table.status).cast(pl.String).is_in(column.given)
-                fields.append(
-                    Check(table.name, given == place.is_null(), f"{subject}{name} is {{{name}}}", by_row=True)
-                )
+                given = pl.col(status).cast(pl.String).is_in(column.given)
+                fields.append(Check(table, given == place.is_null(), f"{subject}{name} is {{{name}}}", by_row=True))
             if column.formula:
                 checked = derived if column.dtype == "float" else fields
-                wrong = partial(_underived, table.name, column)
-                checked.append(Check(table.name, wrong, f"{subject}{_derived(column)}", by_row=True))
+                text = partial(_message_of_formula, columns, column, subject)
+                checked.append(Check(table, _underived(column), text, by_row=True))
             if column.formula and not column.given and column.dtype == "float":
                 unknown = place.is_null() != pl.sql_expr(column.formula).is_null()
-                fields.append(Check(table.name, unknown, f"{subject}{name} is {{{name}}}", by_row=True))
-    numbered = any(table.name == "jobs" and "arrival_number" in table.names for table in tables)
+                fields.append(Check(table, unknown, f"{subject}{name} is {{{name}}}", by_row=True))
+    numbered = any(
+        table == "jobs" and any(column.name == "arrival_number" for column in columns) for table, columns, _ in tables
+    )
     message = "job {job_id}: arrival_number is {arrival_number}, which is used twice or is not below the number of jobs"
     return (
         Rule("arrival_numbers", "the jobs are numbered", (Check("jobs", _misnumbered, message),) * numbered),
@@ -522,8 +536,10 @@ def _misnumbered(run: Recorded) -> pl.DataFrame:
     most = (
         numbers.max() if "is_cut" in run.info else len(numbers) - 1
     )  # of a cut run, jobs that had not ended are missing
-    wrong = (pl.col("arrival_number") > most) | pl.col("arrival_number").is_in(duplicated(numbers).implode())
-    return run.where("jobs", wrong)
+    repeated = duplicated(numbers)
+    if repeated.is_empty() and not (numbers > most).any():
+        return pl.DataFrame()
+    return run.where("jobs", (pl.col("arrival_number") > most) | pl.col("arrival_number").is_in(repeated.implode()))
 
 
 def duplicated(values: pl.Series) -> pl.Series:
@@ -540,22 +556,28 @@ def duplicated(values: pl.Series) -> pl.Series:
         Duplicated values, ascending.
     """
     ordered = values.sort()  # needs a fraction of the memory of a hash table
-    return ordered.filter(ordered == ordered.shift()).unique(maintain_order=True)
+    again = ordered[1:] == ordered[:-1]
+    return ordered[1:].filter(again).unique(maintain_order=True) if again.any() else ordered.clear()
 
 
-def _derived(column: Column) -> str:
-    return f"{column.name} is {{{column.name}}}, {column.formula} gives {{expected}}"
-
-
-def _underived(table: str, column: Column, run: Recorded) -> pl.DataFrame:
-    """Return the rows in which a column does not agree with its formula."""
-    expression = pl.sql_expr(column.formula)
-    frame, value, expected = run[table].with_columns(expected=expression), pl.col(column.name), pl.col("expected")
+def _underived(column: Column) -> pl.Expr:
+    """Return the expression that is true where a column does not agree with its formula."""
+    expected, value = pl.sql_expr(column.formula), pl.col(column.name)
     if column.dtype != "float":
-        return frame.filter(value.ne_missing(expected))
+        return value.ne_missing(expected)
     # A quotient has its own rounding error, a sum or difference those of its terms.
-    terms = [] if "/" in column.formula else [pl.col(name) for name in expression.meta.root_names()]
-    return frame.filter((value - expected).abs() > rounding(expected, *terms))
+    terms = [] if "/" in column.formula else [pl.col(name) for name in expected.meta.root_names()]
+    return (value - expected).abs() > rounding(expected, *terms)
+
+
+def _message_of_formula(
+    columns: Sequence[Column], column: Column, subject: str, run: Recorded, row: Mapping[str, Any]
+) -> str:
+    """Return the message for a row in which a column does not agree with its formula."""
+    terms = {one.name: pl.Series([row[one.name]], dtype=one.polars_type(), strict=False) for one in columns}
+    expected = pl.DataFrame(terms).select(pl.sql_expr(column.formula)).item()
+    said = f"{column.name} is {row[column.name]}, {column.formula} gives {expected}"
+    return subject.format(**row) + said
 
 
 def rounding(*terms: pl.Expr) -> pl.Expr:
@@ -733,8 +755,10 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr]) -> Rule:
     """
 
     def _wrong(run: Recorded) -> pl.DataFrame:
-        several = pl.col("job_id").is_in(duplicated(run.column("jobs", "job_id")).implode())  # unique ids need no check
-        jobs = run.where("jobs", several)
+        repeated = duplicated(run.column("jobs", "job_id"))
+        if repeated.is_empty():
+            return pl.DataFrame()
+        jobs = run.where("jobs", pl.col("job_id").is_in(repeated.implode()))
         submission = pl.col("submission_time")
         pairs = (
             jobs.with_columns(gone=gone(run))
@@ -764,6 +788,8 @@ def _differences(names: Sequence[str]) -> pl.Expr:
 
 def _equal(given: pl.DataFrame, recorded: pl.DataFrame) -> bool:
     """Return whether two frames with the same columns have the same rows in the same order."""
+    if given.equals(recorded):
+        return True
     beside = recorded.rename(lambda name: f"{name}_recorded")
     return len(given) == len(recorded) and not given.hstack(beside).select(_differences(given.columns).any()).item()
 
@@ -825,21 +851,26 @@ def conservation_rule(
         else:  # agreeing jobs in the same order need no message, unless the workload goes on
             given = _frame_of(islice(due, 1), recorded.schema)
             if given.is_empty():
-                return _paired(given, recorded.clear(), names)
+                return pl.DataFrame()
         rest = _frame_of(due, recorded.schema)
         recorded = pl.concat(run.portions("jobs", names, by=order))
         return _paired(pl.concat([recorded.head(agreed), given, rest]), recorded, names)
 
+    def found(run: Recorded, wrong: pl.Expr) -> pl.DataFrame:
+        """Return the pairs for which an expression holds."""
+        pairs = run.once(compared)
+        return pairs if pairs.is_empty() else pairs.filter(wrong)
+
     def _missing(run: Recorded) -> pl.DataFrame:
         due = pl.lit(True) if run.drained else pl.col("submission_time") < run.end_time
-        return run.once(compared).filter(pl.col("recorded").is_null() & due)
+        return found(run, pl.col("recorded").is_null() & due)
 
     def _invented(run: Recorded) -> pl.DataFrame:
-        return run.once(compared).filter(pl.col("submitted").is_null())
+        return found(run, pl.col("submitted").is_null())
 
     def _changed(run: Recorded) -> pl.DataFrame:
         both = pl.col("recorded").is_not_null() & pl.col("submitted").is_not_null()
-        return run.once(compared).filter(both & pl.col("other"))
+        return found(run, both & pl.col("other"))
 
     return Rule(
         "conservation",
@@ -905,7 +936,8 @@ def _perform(rules: Sequence[Rule], run: Recorded, findings: ViolationCollector,
         checks = [check for check in by_row if check.of == table]
         _perform_by_row(str(table), checks, run, found, stop_after)
     for rule, checks in zip(rules, due, strict=True):
-        for _, group in groupby((check for check in checks if not check.by_row), key=lambda check: check.of):
+        others = (check for check in checks if not check.by_row and not _is_idle(check, run))
+        for _, group in groupby(others, key=lambda check: check.of):
             together = list(group)
             for check, wrong in zip(together, _wrong(together, run), strict=True):
                 found[id(check)].add(wrong, stop_after)
@@ -916,10 +948,17 @@ def _perform(rules: Sequence[Rule], run: Recorded, findings: ViolationCollector,
             findings.check(rule.name, height, np.arange(outcome.count), message)
 
 
+def _is_idle(check: Check, run: Recorded) -> bool:
+    """Return whether a check has no rows to find violations in."""
+    return check.of_rows and isinstance(check.of, str) and run.height(check.of) == 0
+
+
 def _perform_by_row(
     table: str, checks: Sequence[Check], run: Recorded, found: Mapping[int, _Found], stop_after: int
 ) -> None:
     """Check portions in any order, which is faster, and again in order if there are violations to describe."""
+    if run.height(table) == 0:
+        return
     portions = (run.only(table, rows) for rows in run.portions(table, in_order=False))
     if any(map(len, chain.from_iterable(_wrong(checks, portion) for portion in portions))):
         for rows in run.portions(table):

@@ -63,6 +63,9 @@ def read_core_ranges(column: pl.Series, num_cores: int) -> CoreRanges:
     CoreRanges
         Ranges of all well-formed rows.
     """
+    if column.is_empty():
+        none = np.empty(0, np.int64)
+        return CoreRanges(none, none, none, none.astype(np.bool_), none)
     readable = column.is_null() | column.str.contains(_FORMAT)
     malformed = ~readable.to_numpy()
     parts = [

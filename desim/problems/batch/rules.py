@@ -79,10 +79,11 @@ def _kept(run: Recorded, worked: pl.Expr) -> list[pl.Expr]:
 
 def _saved_work(run: Recorded) -> pl.DataFrame:
     """Return the seconds, at the speed of the last execution, that checkpoints have saved of interrupted jobs."""
-    keeps = pl.lit(bool(_kept(run, pl.lit(0.0))))
-    cut = run.where("interruptions", (pl.col("outcome") != "suspended") & keeps)
+    if not run.height("interruptions") or not _kept(run, pl.lit(0.0)):
+        return pl.DataFrame(schema={"arrival_number": pl.Int64, "work": pl.Float64})
     return (
-        cut.group_by("arrival_number")
+        run.where("interruptions", pl.col("outcome") != "suspended")
+        .group_by("arrival_number")
         .agg(work=(pl.col("work_after") / pl.col("speed")).max())
         .filter(pl.col("work") > 0)
     )
@@ -98,21 +99,27 @@ def _core_ranges(table: str, run: Recorded) -> CoreRanges:
 _ranges_of_jobs, _ranges_of_interruptions = (partial(_core_ranges, table) for table in ("jobs", "interruptions"))
 
 
+_IS_RUNNING = status == "running"
 _THERE = pl.col("begin").is_not_null() & pl.col("end").is_not_null()
 
 
 def _last_executions(jobs: pl.DataFrame, run: Recorded) -> pl.DataFrame:
     """Return the last execution of each job, with its cores; begin and end are null if there is none."""
-    ended = pl.when(status == "running").then(run.end_time).otherwise(finish)
+    ended = pl.when(_IS_RUNNING).then(run.end_time).otherwise(finish)
     number, held = pl.col("arrival_number"), pl.col("allocated_resources")
     return jobs.select(number, "job_id", requested=cores, begin=start, end=ended, cores=held, final=True)
 
 
 def _cut_executions(run: Recorded) -> pl.DataFrame:
     """Return the interrupted executions after which the job ran again; those of lost jobs are in the job table."""
+    interruptions = run["interruptions"]
+    if interruptions.is_empty():
+        unknown = pl.lit(None, pl.Int64)
+        return interruptions.select(
+            *KEY, requested=unknown, begin=start, end=finish, cores="allocated_resources", final=False
+        )
     return (
-        run["interruptions"]
-        .filter(pl.col("outcome") != "lost")
+        interruptions.filter(pl.col("outcome") != "lost")
         .join(_jobs_by_number(run).select(*KEY, requested=cores), on=KEY, how="left", maintain_order="left")
         .select(*KEY, "requested", begin=start, end=finish, cores="allocated_resources", final=False)
     )
@@ -138,8 +145,9 @@ def _joined(one: CoreRanges, other: CoreRanges) -> CoreRanges:
 
 
 def _miscounted(executions: pl.DataFrame, ranges: CoreRanges) -> pl.DataFrame:
-    executions = executions.with_columns(held=pl.Series(ranges.counts), bad=pl.Series(ranges.malformed))
-    return executions.filter(~pl.col("bad") & (pl.col("held") != pl.col("requested")))
+    held = pl.Series(ranges.counts)
+    wrong = (held != executions["requested"]) & ~pl.Series(ranges.malformed)
+    return executions.with_columns(held=held).filter(wrong).filter(_THERE) if wrong.any() else pl.DataFrame()
 
 
 def _overloads(run: Recorded, executions: pl.DataFrame) -> tuple[Floats, IntArray, IntArray]:
@@ -147,18 +155,23 @@ def _overloads(run: Recorded, executions: pl.DataFrame) -> tuple[Floats, IntArra
 
     The cores in use are those that jobs request, whatever their core ids.
     """
-    changes = run.once(_changes_of_capacity)
+    changes, feasible = run.once(_changes_of_capacity), _feasible(run, executions)
+    begin, end, requested = (executions[name].to_numpy()[feasible] for name in ("begin", "end", "requested"))
     return overloads(
-        *(_feasible(run, executions)[name].to_numpy() for name in ("begin", "end", "requested")),
+        begin,
+        end,
+        requested.astype(np.int64),
         limit_times=changes["time"].to_numpy(),
         limits=changes["cores_up"].to_numpy(),
         num_cores=run.info["num_cores"],
     )
 
 
-def _feasible(run: Recorded, executions: pl.DataFrame) -> pl.DataFrame:
-    executions = executions.with_columns(pl.col("requested").fill_null(0))
-    return executions.filter((pl.col("begin") < pl.col("end")) & (pl.col("requested") <= run.info["num_cores"]))
+def _feasible(run: Recorded, executions: pl.DataFrame) -> NDArray[np.bool_]:
+    """Return which executions take time, and are of jobs that exist and can run."""
+    begin, end, requested = (executions[name].to_numpy() for name in ("begin", "end", "requested"))
+    feasible: NDArray[np.bool_] = (begin < end) & (requested <= run.info["num_cores"])  # NaN of an unknown job is not
+    return feasible
 
 
 # -- cores that are down ---------------------------------------------------------------------------
@@ -166,8 +179,8 @@ def _feasible(run: Recorded, executions: pl.DataFrame) -> pl.DataFrame:
 
 def _explained(name: str, run: Recorded, schema: dict[str, Any]) -> pl.DataFrame:
     """Return what the features explain under a name, as one table."""
-    found: list[pl.DataFrame] = [one(run).select(*schema) for one in gathered(name, "rules")]
-    return pl.concat([pl.DataFrame(schema=schema), *found])
+    found: list[pl.DataFrame] = [one(run) for one in gathered(name, "rules")]
+    return pl.concat([pl.DataFrame(schema=schema), *(one.select(*schema) for one in found if len(one))])
 
 
 def _downtimes(run: Recorded) -> pl.DataFrame:
@@ -225,7 +238,9 @@ def _by_begin(run: Recorded) -> Iterator[pl.DataFrame]:
     cut = run.once(_cut_executions)
     for jobs in run.portions("jobs", _OF_EXECUTIONS, by=("starting_time",)):
         executions = _last_executions(jobs, run).filter(_THERE)
-        if not executions.is_empty():
+        if cut.is_empty() and not executions.is_empty():
+            yield executions
+        elif not executions.is_empty():
             come = pl.col("begin") <= executions["begin"].max()
             yield pl.concat([executions, cut.filter(come)])
             cut = cut.filter(~come)
@@ -241,9 +256,11 @@ def _clashes(run: Recorded) -> Clashes:
     """
     downtimes, found, running = run.once(_downtimes), Clashes(), run.once(_cut_executions).clear()
     for portion in _by_begin(run):
-        executions = pl.concat([running, portion])
-        near = (pl.col("until") > executions["begin"].min()) & (pl.col("time") < executions["end"].max())
-        shared, down = _conflicts(run, executions, downtimes.filter(near))
+        executions, near = pl.concat([running, portion]), downtimes
+        if len(downtimes):
+            late, early = pl.col("until") > executions["begin"].min(), pl.col("time") < executions["end"].max()
+            near = downtimes.filter(late & early)
+        shared, down = _conflicts(run, executions, near)
         times, _, _ = _overloads(run, executions)
         found = Clashes(*(one or len(more) > 0 for one, more in zip(found, (shared[0], down[0], times), strict=True)))
         running = executions.filter(pl.col("end") > portion["begin"].max())
@@ -329,9 +346,11 @@ rule(
     by_row=True,
 )
 def _unfinished(run: Recorded) -> pl.DataFrame:
-    due = pl.col("due")
-    jobs = run["jobs"].with_columns(due=start + _whole(run))
-    return jobs.filter((status == "running") & ((due < run.end_time - rounding(due)) | run.drained))
+    running, due = run["jobs"].filter(_IS_RUNNING), pl.col("due")
+    if running.is_empty():
+        return running
+    jobs = running.with_columns(due=start + _whole(run))
+    return jobs.filter((due < run.end_time - rounding(due)) | run.drained)
 
 
 rule("rejected", "jobs", "exactly the jobs that request more than the cluster has or a limit allows are rejected")
@@ -358,14 +377,15 @@ rule(
 )
 
 
-@check("job {job_id} was interrupted, but does not exist")
+@check("job {job_id} was interrupted, but does not exist", of_rows=True)
 def _unknown_cuts(run: Recorded) -> pl.DataFrame:
     return run.once(_cuts).filter(pl.col("known").is_null() & ("is_cut" not in run.info))
 
 
 @check(
     "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an "
-    "execution from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s"
+    "execution from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
+    of_rows=True,
 )
 def _impossible_cuts(run: Recorded) -> pl.DataFrame:
     whole, length = pl.col("whole"), finish - start
@@ -375,7 +395,8 @@ def _impossible_cuts(run: Recorded) -> pl.DataFrame:
 
 
 @check(
-    "job {job_id} was interrupted at {finish_time} s on cores {allocated_resources}, but none of them went down then"
+    "job {job_id} was interrupted at {finish_time} s on cores {allocated_resources}, but none of them went down then",
+    of_rows=True,
 )
 def _without_cause(run: Recorded) -> pl.DataFrame:
     """Return the executions that were interrupted without an outage or reservation of their cores at that time."""
@@ -393,14 +414,15 @@ def _without_cause(run: Recorded) -> pl.DataFrame:
     return unexplained
 
 
-@check("job {job_id} was {outcome} at {finish_time} s, but on_outage is {run.info[on_outage]!r}")
+@check("job {job_id} was {outcome} at {finish_time} s, but on_outage is {run.info[on_outage]!r}", of_rows=True)
 def _wrong_outcomes(run: Recorded) -> pl.Expr:
     return pl.col("outcome") == ("lost" if run.info["on_outage"] == "requeue" else "requeued")
 
 
 @check(
     "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but "
-    "its row in the job table differs"
+    "its row in the job table differs",
+    of_rows=True,
 )
 def _lost_otherwise(run: Recorded) -> pl.DataFrame:
     same = (pl.col("status_of_job") == "lost") & (pl.col("job_cores") == pl.col("allocated_resources"))
@@ -409,10 +431,16 @@ def _lost_otherwise(run: Recorded) -> pl.DataFrame:
     return run.once(_cuts).filter(lost & ~same.fill_null(False))
 
 
+_IS_LOST = status == "lost"
+
+
 @check("job {job_id} is lost without an interruption", of="jobs")
 def _lost_unseen(run: Recorded) -> pl.DataFrame:
+    jobs = run.where("jobs", _IS_LOST)
+    if jobs.is_empty():
+        return jobs
     lost = run["interruptions"].filter(pl.col("outcome") == "lost")
-    return run.where("jobs", status == "lost").join(lost, on="arrival_number", how="anti")
+    return jobs.join(lost, on="arrival_number", how="anti")
 
 
 rule(
@@ -422,16 +450,25 @@ rule(
 )
 
 
+_BEGUN = status.is_in(["completed", "killed", "running"])
+_ODD_ATTEMPTS = pl.col("attempts") != _BEGUN.cast(pl.Int64)
+
+
+def _with_interruptions_or(odd: pl.Expr, run: Recorded) -> pl.DataFrame:
+    """Return the jobs that were interrupted or are odd without it; they are few, so that joins with them are small."""
+    numbers = run["interruptions"]["arrival_number"]
+    return run.where("jobs", odd | pl.col("arrival_number").is_in(numbers.implode()) if len(numbers) else odd)
+
+
 @check("job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {expected}")
 def _attempts(run: Recorded) -> pl.DataFrame:
+    jobs = _with_interruptions_or(_ODD_ATTEMPTS, run)
+    if jobs.is_empty():
+        return jobs
     cuts = run["interruptions"].group_by(KEY).agg(cuts=pl.len().cast(pl.Int64))
-    begun = status.is_in(["completed", "killed", "running"])
-    # Only an interrupted job can have more attempts than its last execution, so the join is small.
-    interrupted = pl.col("arrival_number").is_in(cuts["arrival_number"].implode())
-    jobs = run.where("jobs", interrupted | (pl.col("attempts") != begun.cast(pl.Int64)))
     jobs = jobs.join(cuts, on=KEY, how="left", maintain_order="left")
     admitted = pl.when(status == "rejected").then(0).otherwise(pl.col("cuts").fill_null(0))
-    jobs = jobs.with_columns(cuts=admitted, expected=admitted + begun)
+    jobs = jobs.with_columns(cuts=admitted, expected=admitted + _BEGUN)
     return jobs.filter(pl.col("attempts") != pl.col("expected"))
 
 
@@ -442,9 +479,10 @@ rule("one_at_a_time", "jobs", "the executions of a job do not overlap, and the o
 def _one_at_a_time(run: Recorded) -> pl.DataFrame:
     cut, known = run.once(_cut_executions), pl.col("requested").is_not_null()
     numbers = pl.concat([run.column("jobs", "arrival_number"), cut.filter(known)["arrival_number"]])
-    again = pl.col("arrival_number").is_in(
-        duplicated(numbers).implode()
-    )  # only jobs with several executions can overlap
+    repeated = duplicated(numbers)  # only jobs with several executions can overlap
+    if repeated.is_empty():
+        return pl.DataFrame()
+    again = pl.col("arrival_number").is_in(repeated.implode())
     final = _last_executions(run.where("jobs", again), run).filter(_THERE)
     executions = pl.concat([final, cut.filter(known & again)]).sort("arrival_number", "final", "begin", "end")
     before = [pl.col(name).shift().over("arrival_number").alias(f"{name}_before") for name in ("begin", "end")]
@@ -455,7 +493,8 @@ rule("core_ranges", "jobs", "allocated cores are written as ascending ranges of 
 
 
 def _malformed(table: str, ranges: Callable[[Recorded], CoreRanges], run: Recorded) -> pl.DataFrame:
-    return run[table].filter(pl.Series(run.once(ranges).malformed))
+    malformed = run.once(ranges).malformed
+    return run[table].filter(pl.Series(malformed)) if malformed.any() else pl.DataFrame()
 
 
 for name, ranges in {"jobs": _ranges_of_jobs, "interruptions": _ranges_of_interruptions}.items():
@@ -466,7 +505,7 @@ rule("core_count", "jobs", "every execution holds the number of cores that its j
 
 @check(_MISCOUNTED, by_row=True)
 def _miscounted_jobs(run: Recorded) -> pl.DataFrame:
-    return _miscounted(_last_executions(run["jobs"], run), run.once(_ranges_of_jobs)).filter(_THERE)
+    return _miscounted(_last_executions(run["jobs"], run), run.once(_ranges_of_jobs))
 
 
 @check(_MISCOUNTED)
@@ -490,7 +529,9 @@ rule("capacity", "jobs", "the number of cores in use never exceeds the number of
 def _capacity(run: Recorded) -> pl.DataFrame:
     if not run.once(_clashes).overload:
         return pl.DataFrame()
-    executions, (times, used, up) = _feasible(run, run.once(_executions)), _overloads(run, run.once(_executions))
+    executions = run.once(_executions)
+    times, used, up = _overloads(run, executions)
+    executions = executions.filter(pl.Series(_feasible(run, executions)))
     begin, end = pl.col("begin"), pl.col("end")
     jobs = [executions.filter((begin <= time) & (end > time))["job_id"].to_list() for time in times[:20].tolist()]
     shown = [", ".join(map(str, ids[-10:])) + ", ..." * (len(ids) > 10) for ids in jobs] + [""] * (len(times) - 20)
@@ -508,7 +549,8 @@ rule(
 
 @check(
     "job {job_id}, interrupted ({outcome}) at {finish_time} s: got work of {work_before} s before and "
-    "{work_after} s kept, expected {begun} s and {expected} s"
+    "{work_after} s kept, expected {begun} s and {expected} s",
+    of_rows=True,
 )
 def _wrong_work(run: Recorded) -> pl.DataFrame:
     """Return the interruptions whose work does not follow from earlier ones, their outcome and the checkpoints."""
@@ -538,6 +580,11 @@ def _wrong_work(run: Recorded) -> pl.DataFrame:
     return cuts.filter(~right.fill_null(False) | ((before - pl.col("begun")).abs() > off).fill_null(True))
 
 
+earlier, useful = pl.col("earlier_execution_time"), pl.col("useful_execution_time")
+_IS_FINISHED = status.is_in(FINISHED)
+_ODD_TIMES = (earlier != 0) | useful.ne_missing(pl.when(_IS_FINISHED).then(execution))
+
+
 @check(
     "job {job_id}: got {earlier_execution_time} s of earlier executions and {useful_execution_time} s of "
     "useful execution time, expected {earlier} s and {expected} s",
@@ -545,18 +592,16 @@ def _wrong_work(run: Recorded) -> pl.DataFrame:
 )
 def _wrong_sums(run: Recorded) -> pl.DataFrame:
     """Return the jobs whose execution times do not add up to those of their executions."""
+    jobs = _with_interruptions_or(_ODD_TIMES, run)
+    if jobs.is_empty():
+        return jobs
     cuts = with_kept_time(run["interruptions"])
     again = cuts.filter(pl.col("outcome") != "lost").group_by(KEY)
     sums = again.agg(earlier=(finish - start).sum(), kept=pl.col("kept_time").sum(), last_cut=finish.max())
-    earlier, useful = pl.col("earlier_execution_time"), pl.col("useful_execution_time")
-    interrupted = pl.col("arrival_number").is_in(sums["arrival_number"].implode())
-    jobs = run.where(
-        "jobs", interrupted | (earlier != 0) | useful.ne_missing(pl.when(status.is_in(FINISHED)).then(execution))
-    )
     jobs = jobs.join(sums, on=KEY, how="left", maintain_order="left").with_columns(
         pl.col("earlier", "kept").fill_null(0.0)
     )
-    jobs = jobs.with_columns(expected=pl.when(status.is_in(FINISHED)).then(pl.col("kept") + execution))
+    jobs = jobs.with_columns(expected=pl.when(_IS_FINISHED).then(pl.col("kept") + execution))
     off = 16 * rounding(pl.col("last_cut").fill_null(0.0), pl.col("earlier"))
     wrong = (useful - pl.col("expected")).abs() > off
     wrong = wrong.fill_null(useful.is_null() != pl.col("expected").is_null())

@@ -30,6 +30,8 @@ def _core_events(run: Recorded) -> pl.DataFrame:
 
 def downtimes(run: Recorded) -> pl.DataFrame:
     """Return from when until when each core was down, infinite if it was not repaired."""
+    if run["outages"].is_empty():
+        return pl.DataFrame()
     return run.once(_core_events).filter(pl.col("event") == "down").with_columns(pl.col("until").fill_null(np.inf))
 
 
@@ -41,17 +43,21 @@ def capacity(run: Recorded) -> pl.DataFrame:
 rule("outages", "outages", "only cores that are up go down, and vice versa; the number of cores that are up is correct")
 
 
-@check("outage at {time} s: {resources!r} are not cores of the cluster")
+@check("outage at {time} s: {resources!r} are not cores of the cluster", of_rows=True)
 def _outage_ranges(run: Recorded) -> pl.Expr:
     ranges = run.once(_ranges)
     return pl.lit(pl.Series(ranges.malformed | (ranges.counts == 0)))
 
 
-check("outage at {time} s: listed after a later one")(~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)))
-check("outage at {time} s: after the end of the run at {run.end_time} s")(lambda run: pl.col("time") > run.end_time)
+check("outage at {time} s: listed after a later one", of_rows=True)(
+    ~(pl.col("time") >= pl.col("time").shift(fill_value=0.0))
+)
+check("outage at {time} s: after the end of the run at {run.end_time} s", of_rows=True)(
+    lambda run: pl.col("time") > run.end_time
+)
 
 
-@check("outage at {time} s: got {cores_up} cores up afterwards, expected {expected}")
+@check("outage at {time} s: got {cores_up} cores up afterwards, expected {expected}", of_rows=True)
 def _cores_up(run: Recorded) -> pl.DataFrame:
     counts = pl.Series(run.once(_ranges).counts)
     change = pl.when(pl.col("event") == "down").then(-counts).otherwise(counts)
@@ -59,7 +65,7 @@ def _cores_up(run: Recorded) -> pl.DataFrame:
     return events.filter(pl.col("expected") != pl.col("cores_up"))
 
 
-@check("core {core} goes {event} at {time} s, but is already {event}")
+@check("core {core} goes {event} at {time} s, but is already {event}", of_rows=True)
 def _twice(run: Recorded) -> pl.DataFrame:
     return run.once(_core_events).filter(
         pl.col("event").cast(pl.String) == pl.col("before").cast(pl.String).fill_null("up")
