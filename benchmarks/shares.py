@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.common import print_table
 from benchmarks.figures import trainings
-from desim.agents.learning import experience
+from desim.agents.learning.lanes import CompiledLanes, Lanes
 from desim.agents.learning.learner import Learner
 
 PARTS = ("simulation", "new episodes", "encoding", "forward, acting", "forward, learning", "backward", "optimizer")
@@ -57,9 +57,9 @@ def clocked(clock: Clock, policy: type[torch.nn.Module]) -> Iterator[None]:
         return "forward, learning" if torch.is_grad_enabled() else "forward, acting"
 
     parts: list[tuple[Any, str, Callable[[], str]]] = [
-        *((lanes, "step", lambda: "simulation") for lanes in (experience.Lanes, experience.CompiledLanes)),
-        *((lanes, "begin", lambda: "new episodes") for lanes in (experience.Lanes, experience.CompiledLanes)),
-        *((lanes, "show", lambda: "encoding") for lanes in (experience.Lanes, experience.CompiledLanes)),
+        *((lanes, "step", lambda: "simulation") for lanes in (Lanes, CompiledLanes)),
+        *((lanes, "begin", lambda: "new episodes") for lanes in (Lanes, CompiledLanes)),
+        *((lanes, "show", lambda: "encoding") for lanes in (Lanes, CompiledLanes)),
         (policy, "forward", forward),
         (torch.Tensor, "backward", lambda: "backward"),
         (Learner, "step", lambda: "optimizer"),

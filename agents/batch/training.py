@@ -21,8 +21,8 @@ from desim.agents.batch.registry import create
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS
 from desim.agents.learning.custom import check_known, custom_reward
-from desim.agents.learning.experience import Measure
 from desim.agents.learning.imitation import ExpertLabelledEnv, advice, imitate
+from desim.agents.learning.lanes import Measure
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.policy import MLPPolicy, Policy
 from desim.agents.learning.settings import TrainingSettings

@@ -17,7 +17,6 @@ from desim.agents.dag.graph_agent import GraphConfig
 from desim.agents.dag.printed import DecimaConfig, LachesisConfig
 from desim.agents.dag.registry import create
 from desim.agents.learning.custom import check_known, custom_reward
-from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import ExpertLabelledEnv, advice, imitate
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.policy import Policy
@@ -25,6 +24,7 @@ from desim.agents.learning.pretrained import pretrained_stem
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.envs import ACTION_MASK
+from desim.envs.base import Arrays
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster
 from desim.problems.dag.env import DagEnv

@@ -26,12 +26,12 @@ from desim.agents.deferrable.registry import create
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS, TASKS, ScorePolicy, seen_of
 from desim.agents.learning.custom import check_known, custom_reward
-from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import EXPERT, ExpertLabelledEnv, advice, clone, imitate
 from desim.agents.learning.learner import Algorithm, LearningConfig
 from desim.agents.learning.policy import Distribution, Gaussian
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
+from desim.envs.base import Arrays
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation
 from desim.problems.deferrable.env import REWARDS, DeferrableEnv

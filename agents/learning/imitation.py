@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from desim.agents.learning.experience import Arrays, Experience
+from desim.agents.learning.experience import Experience
 from desim.agents.learning.learner import Learner, Samples, between
 from desim.agents.learning.policy import Distribution, one_thread, to_tensors
 from desim.core import Agent, prepare_agent
-from desim.envs.base import InvertibleEncoder, SchedulingEnv
+from desim.envs.base import Arrays, InvertibleEncoder, SchedulingEnv
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["EXPERT", "Expert", "ExpertLabelledEnv", "advice", "clone", "imitate"]

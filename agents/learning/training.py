@@ -20,7 +20,8 @@ import numpy as np
 from torch import Tensor
 
 from desim.agents.learning.checkpoint import load_checkpoint, save_checkpoint
-from desim.agents.learning.experience import Collector, Experience, Measure, evaluate, mean_of
+from desim.agents.learning.experience import Collector, Experience, evaluate, mean_of
+from desim.agents.learning.lanes import Measure
 from desim.agents.learning.learner import Algorithm, Learner, between
 from desim.agents.learning.policy import Policy, one_thread
 from desim.agents.learning.workers import WorkerCollector

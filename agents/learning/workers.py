@@ -19,7 +19,8 @@ import gymnasium
 import numpy as np
 import torch
 
-from desim.agents.learning.experience import Collector, Experience, Measure, concatenated
+from desim.agents.learning.experience import Collector, Experience, concatenated
+from desim.agents.learning.lanes import Measure
 from desim.agents.learning.policy import Policy
 from desim.exceptions import DesimError, InvalidConfiguration
 
