@@ -38,21 +38,26 @@ RULES: dict[str, Choice] = {
 }
 """Rules; the best of them on each workload is the baseline of all other agents."""
 
-COMPLETION = "families-completion"
-"""Weights of a network for completion times, whose features are relative to mean run times."""
+COMPLETION, MAKESPAN = "families-completion", "families-makespan"
+"""Weights of networks for short completion times and for short makespans, whose features are relative to mean run
+times."""
 SECONDS = "local-imitating-search"
-"""Weights of a network whose features count times in seconds."""
-_MEMBERS = f"graph:{COMPLETION}+rank-up-deft-patient+least-work-deft-patient+sjf-deft-patient"
+"""Weights of a network for completion times whose features count times in seconds."""
+_PATIENT = "rank-up-deft-patient+least-work-deft-patient+sjf-deft-patient"
+_SEARCH = "search:dag:makespan:100"
 AGENTS: dict[str, Choice] = {
-    "network": with_weights("graph", COMPLETION),
+    "network, completion time": with_weights("graph", COMPLETION),
+    "network, makespan": with_weights("graph", MAKESPAN),
     "network, times in seconds": with_weights("graph", SECONDS),
-    "switching, completion time": Choice(f"switching-turnaround_time_mean:{_MEMBERS}"),
-    "switching, makespan": Choice(f"switching:{_MEMBERS}"),
+    "switching, completion time": Choice(f"switching-turnaround_time_mean:graph:{COMPLETION}+{_PATIENT}"),
+    "switching, makespan": Choice(f"switching:graph:{MAKESPAN}+{_PATIENT}"),
+    "search for makespan, 100 moves": Choice(_SEARCH),
+    "the same from the network's plan": Choice(f"{_SEARCH}:graph:{MAKESPAN}"),
 }
-"""Networks, and agents that follow the network or rule with the best simulation."""
+"""Networks, agents that follow the network or rule with the best simulation, and searches."""
 PLANNING: dict[str, Choice] = {
     "portfolio with the network": Choice(
-        f"portfolio:heft+cpop+peft+rank-up-deft+fifo-eft+rank-up-deft-patient+graph:{COMPLETION}"
+        f"portfolio:heft+cpop+peft+rank-up-deft+fifo-eft+rank-up-deft-patient+graph:{MAKESPAN}"
     )
 }
 """Portfolio for the makespan of jobs that are submitted together."""

@@ -271,6 +271,7 @@ def test_networks_and_searches_stand_beside_the_best_rule(tmp_path: Path) -> Non
 
 
 def test_networks_and_what_switches_between_them_stand_beside_the_best_rule_of_families(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
     study = Families(quick=True, seeds=1, workers=Workers(1), out=tmp_path / "families")
     panel = study.panels()[1]
     assert set(panel.rows) == {*FAMILY_RULES, *AGENTS} and len(panel.columns) == 1
