@@ -40,7 +40,8 @@ class ListScheduler(NamedRepr):
         Rule that chooses the executor: ``EFT()``, ``InsertionEFT()`` or ``DEFT()`` (default).
     only_idle : bool
         Whether to assign nodes only while some executor is idle, and only to idle ones; on pools, only where the
-        demands of the node fit, so that nodes further down the order may go first.
+        demands of the node fit, so that nodes further down the order may go first. A node with modes then runs in the
+        one that finishes first among those that fit.
 
     Attributes
     ----------
@@ -62,7 +63,7 @@ class ListScheduler(NamedRepr):
         self.only_idle = only_idle
         self.name = f"{order.name}-{self.allocation.name}{'-idle' if only_idle else ''}"
         if only_idle:
-            self.considers = ListScheduler.considers | {"demands"}
+            self.considers = ListScheduler.considers | {"demands", "modes"}
         self._forget()
 
     def _forget(self) -> None:
@@ -98,8 +99,9 @@ class ListScheduler(NamedRepr):
             if heap:
                 state, node = ready[heap[0][3]]
                 if fitting:
-                    available = np.where(observation.fits(state, node), observation.time, np.inf)
-                chosen = self.allocation.allocate(observation, state, node, available)
+                    chosen = self._allocate_fitting(observation, state, node)
+                else:
+                    chosen = self.allocation.allocate(observation, state, node, available)
                 if chosen is None:  # no executor may take it now; others may take the next node
                     if available.min() == np.inf and not fitting:
                         break
@@ -110,6 +112,13 @@ class ListScheduler(NamedRepr):
             state, node = ready[blocked[0][3]]  # its data are on their way, and no decision follows their arrival
             chosen = self.allocation.allocate(observation, state, node, observation.available_times)
         return chosen
+
+    def _allocate_fitting(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
+        """Return the assignment of a node to a pool where it fits; None if there is none."""
+        if node in state.modes:
+            return assign_fitting(observation, state, node)
+        available = np.where(observation.fits(state, node), observation.time, np.inf)
+        return self.allocation.allocate(observation, state, node, available)
 
     def _take_new(self, observation: DagObservation) -> None:
         """Push the nodes that have become ready onto the heap."""
@@ -257,6 +266,31 @@ class PatientScheduler(NamedRepr):
                 known[state] = self.order.keys(observation, state).tolist()
         self._keys = known
         return [known[state][node] for state, node in nodes]
+
+
+def assign_fitting(observation: DagObservation, state: JobState, node: int) -> Assign | None:
+    """Return the assignment of a node with modes that starts at once and finishes first; None if none fits.
+
+    Parameters
+    ----------
+    observation : DagObservation
+        Current observation.
+    state : JobState
+        State of the job.
+    node : int
+        A ready node with modes.
+
+    Returns
+    -------
+    Assign or None
+        Assignment with a mode; ties go to the first pool, then to the first mode.
+    """
+    times = observation.fitting_modes(state, node)
+    executor = int(times.min(axis=0).argmin())
+    mode = int(times[:, executor].argmin())
+    if times[mode, executor] == np.inf:
+        return None
+    return Assign(state.job.job_id, node, executor, mode=mode)
 
 
 def _is_empty(observation: DagObservation) -> bool:

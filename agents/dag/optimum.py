@@ -1,13 +1,14 @@
 """Exact optima of small instances, by constraint programming (CP-SAT of ortools, an extra: ``desim[optimum]``).
 
 The solver only handles integers, so times are converted to integer ticks. A pool is a cumulative constraint for each
-resource.
+resource. If nodes have modes, each pair of a pool and a mode is a place with an optional interval.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,28 +115,34 @@ class CopyInTicks(NamedTuple):
     start: int
     finish: int
     node: int
-    executor: int
+    place: int
 
 
 class CPInstance(NamedTuple):
     """A scheduling instance with all times in ticks.
 
+    Places are executors or, if nodes have modes, pairs of an executor and a mode.
+
     Attributes
     ----------
-    run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Run time of each node on each executor.
-    eligible : numpy.ndarray of bool, shape (num_nodes, num_executors)
-        Whether each executor may run each node.
+    run_times : numpy.ndarray of shape (num_nodes, num_places)
+        Run time of each node at each place.
+    eligible : numpy.ndarray of bool, shape (num_nodes, num_places)
+        Whether each node may run at each place.
     edges : list of (int, int)
         Pairs (parent, child); nodes are in topological order.
-    transfers : numpy.ndarray of shape (num_edges, num_executors, num_executors)
-        Transfer time of each edge from each executor to each other, 0 on the diagonal.
+    transfers : numpy.ndarray of shape (num_edges, num_places, num_places)
+        Transfer time of each edge from each place to each other, 0 within an executor.
     releases : numpy.ndarray of shape (num_nodes,)
         Earliest start of each node.
-    free : numpy.ndarray of shape (num_executors,)
-        Time from which each executor is free.
-    demands, units : list of numpy.ndarray, and numpy.ndarray
-        Amounts that nodes take of pools, and amounts of pools, see :class:`UnionGraph`.
+    free : numpy.ndarray of shape (num_places,)
+        Time from which the executor of each place is free.
+    demands : list of numpy.ndarray of shape (num_nodes, num_resources)
+        Amounts that each node takes at each place.
+    units : numpy.ndarray of shape (num_executors, num_resources)
+        Amounts of pools.
+    executors : list of int
+        Executor of each place.
     """
 
     run_times: Ticks
@@ -146,6 +153,7 @@ class CPInstance(NamedTuple):
     free: Ticks
     demands: list[Ticks]
     units: Ticks
+    executors: list[int]
 
     @property
     def horizon(self) -> int:
@@ -245,7 +253,7 @@ class _Model:
     model : CpModel
         The model.
     present, starts : dict
-        For each pair (node, executor): whether there is a copy, and when it starts.
+        For each pair (node, place): whether there is a copy, and when it starts.
     """
 
     def __init__(self, cp_model: Any, instance: CPInstance, duplication: bool) -> None:
@@ -263,25 +271,28 @@ class _Model:
     def _add_copies(self) -> None:
         """Add the copies: at least one of each node, without overlap on an executor."""
         model, run_times = self.model, self._instance.run_times
-        num_nodes, num_executors = run_times.shape
         earliest = self._earliest_starts()
         has_children = {parent for parent, _ in self._instance.edges}
-        intervals: list[dict[int, Any]] = [{} for _ in range(num_executors)]
-        for node in range(num_nodes):
-            for executor in self._eligible[node]:
-                key = node, executor
+        intervals: list[dict[tuple[int, int], Any]] = [{} for _ in self._instance.units]
+        for node in range(len(run_times)):
+            for place in self._eligible[node]:
+                key = node, place
                 self.present[key] = present = model.new_bool_var(f"present {key}")
                 first = earliest.item(key)
                 if first + run_times.item(key) > self._horizon:
                     model.add(present == 0)
                     first = 0
                 self.starts[key] = start = model.new_int_var(first, self._horizon, f"start {key}")
-                intervals[executor][node] = model.new_optional_fixed_size_interval_var(
+                intervals[self._instance.executors[place]][key] = model.new_optional_fixed_size_interval_var(
                     start, run_times.item(key), present, f"copy {key}"
                 )
-            copies = [self.present[node, executor] for executor in self._eligible[node]]
+            copies = [self.present[node, place] for place in self._eligible[node]]
             if self._duplication and node in has_children:
                 model.add_at_least_one(copies)
+                for _, places in groupby(self._eligible[node], self._instance.executors.__getitem__):
+                    modes = [self.present[node, place] for place in places]
+                    if len(modes) > 1:
+                        model.add_at_most_one(modes)
             else:
                 model.add_exactly_one(copies)
         for executor, of_executor in enumerate(intervals):
@@ -290,12 +301,14 @@ class _Model:
             for demands, capacity in self._resources(executor, list(of_executor)):
                 model.add_cumulative(of_executor.values(), demands, capacity)
 
-    def _resources(self, executor: int, nodes: list[int]) -> Iterator[tuple[list[int], int]]:
-        """Yield the demands of nodes and the capacity for each resource of a pool, without common divisors."""
-        for demands, capacity in zip(self._instance.demands[executor].T, self._instance.units[executor], strict=True):
-            divisor = np.gcd.reduce([capacity, *demands[nodes], 0])
-            if demands[nodes].any():
-                yield (demands[nodes] // divisor).tolist(), int(capacity // divisor)
+    def _resources(self, executor: int, copies: list[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
+        """Yield the demands of copies and the capacity for each resource of a pool, without common divisors."""
+        amounts = np.array([self._instance.demands[place][node] for node, place in copies], dtype=np.int64)
+        amounts = amounts.reshape(len(copies), self._instance.units.shape[1])
+        for demands, capacity in zip(amounts.T, self._instance.units[executor], strict=True):
+            divisor = np.gcd.reduce([capacity, *demands, 0])
+            if demands.any():
+                yield (demands // divisor).tolist(), int(capacity // divisor)
 
     def _earliest_starts(self) -> Ticks:
         """Return when each node could start on each executor if executors were unlimited."""
@@ -335,12 +348,12 @@ class _Model:
         for key, start in self.starts.items():
             model.add(makespan >= start + (run_times.item(key) + tails.item(key))).only_enforce_if(self.present[key])
         begin = int(self._instance.free.min())
-        for executor in range(run_times.shape[1]):
-            nodes = [node for node in range(len(run_times)) if (node, executor) in self.present]
-            work = [run_times.item(node, executor) * self.present[node, executor] for node in nodes]
-            if nodes and not self._instance.units.shape[1]:
+        for executor in range(len(self._instance.units)):
+            copies = sorted(key for key in self.present if self._instance.executors[key[1]] == executor)
+            work = [run_times.item(key) * self.present[key] for key in copies]
+            if copies and not self._instance.units.shape[1]:
                 model.add(makespan >= begin + sum(work))
-            for demands, capacity in self._resources(executor, nodes):
+            for demands, capacity in self._resources(executor, copies):
                 if capacity * self._horizon < LONGEST:  # larger sums are none for the solver
                     amounts = [demand * one for demand, one in zip(demands, work, strict=True)]
                     model.add(capacity * makespan >= capacity * begin + sum(amounts))
@@ -376,6 +389,8 @@ class ScheduledCopy(NamedTuple):
         Job id, node and executor of the copy.
     start, finish : float
         Start and finish in seconds.
+    mode : int, optional
+        Mode of the node; None if nodes have no modes.
     """
 
     job_id: int
@@ -383,6 +398,7 @@ class ScheduledCopy(NamedTuple):
     executor: int
     start: float
     finish: float
+    mode: int | None = None
 
 
 class OptimalSchedule(NamedTuple):
@@ -523,7 +539,7 @@ class Optimum(PlanningAgent):
     ([3.5], 3.5)
     """
 
-    considers = frozenset({"demands"})
+    considers = frozenset({"demands", "modes"})
 
     name = "optimum"
 
@@ -564,7 +580,8 @@ class Optimum(PlanningAgent):
 def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[OptimalSchedule, list[Placed]]:
     """Solve in ticks, counted from when the first executor is free, and convert the result to seconds."""
     edges = [(parent, child) for child, parents in enumerate(graph.parents) for parent, _, _ in parents]
-    eligible = graph.run_times < np.inf
+    places = _places(graph)
+    eligible = places.run_times < np.inf
     counts = eligible.sum(axis=1).tolist()
     if sum(counts) + sum(counts[parent] * counts[child] for parent, child in edges) > LARGEST:
         raise InvalidConfiguration(
@@ -573,35 +590,40 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
         )
     begin = graph.free.min().item()
     sizes = np.array([size for parents in graph.parents for _, size, _ in parents])
+    transfers = sizes[:, None, None] * graph.seconds_per_unit + graph.latencies
     seconds = {
-        "run_times": graph.run_times,
-        "transfers": sizes[:, None, None] * graph.seconds_per_unit + graph.latencies,
+        "run_times": places.run_times,
+        "transfers": transfers[:, places.executors][:, :, places.executors],
         "releases": np.maximum(releases - begin, 0.0),
-        "free": graph.free - begin,
+        "free": (graph.free - begin)[places.executors],
     }
-    on_one = (seconds["free"] + graph.run_times.sum(axis=0)).min().item()
-    latest = np.maximum(seconds["free"], seconds["releases"].max())
+    on_one = (graph.free - begin + graph.run_times.sum(axis=0)).min().item()
+    latest = np.maximum(graph.free - begin, seconds["releases"].max())
     long_time = (latest + graph.run_times.sum(axis=0)).min().item()
     if on_one == np.inf:  # no executor may run all nodes: one after the other, each where it is fastest
         slowest = seconds["transfers"].max(axis=(1, 2)).sum() if edges else 0.0
         on_one = float(seconds["free"].max() + graph.run_times.min(axis=1).sum() + slowest)
         long_time = on_one + float(seconds["releases"].max())
-    known = [graph.run_times[eligible], *(array for name, array in seconds.items() if name != "run_times")]
+    known = [places.run_times[eligible], *(array for name, array in seconds.items() if name != "run_times")]
     resolution, is_exact = choose_resolution(known, options.resolution, on_one)
     instance = CPInstance(
         edges=edges,
         eligible=eligible,
-        demands=graph.demands,
+        demands=places.demands,
         units=graph.units,
+        executors=places.executors,
         **{name: in_ticks(array, resolution, long_time) for name, array in seconds.items()},
     )
     solution = solve(instance, duplication=options.duplication, time_limit=options.time_limit)
-    placed = _with_true_times(graph, releases, solution)
+    placed = _with_true_times(graph, releases, solution, places)
     # The path to the last finish has a first start, then copies and transfers in turn, with each copy at most once.
     roundings = 0 if is_exact else 2 * graph.num_nodes * (graph.num_executors if options.duplication else 1)
     makespan = _makespan(placed)
     schedule = OptimalSchedule(
-        tuple(ScheduledCopy(*graph.owners[copy.node], graph.executors[copy.executor], *copy[:2]) for copy in placed),
+        tuple(
+            ScheduledCopy(*graph.owners[copy.node], graph.executors[copy.executor], *copy[:2], copy.mode)
+            for copy in placed
+        ),
         makespan,
         min(begin + max(solution.bound - roundings, 0) * resolution, makespan),
         "optimal" if solution.is_optimal else "feasible",
@@ -611,18 +633,59 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
     return schedule, placed
 
 
-def _with_true_times(graph: UnionGraph, releases: Floats, solution: Solution) -> list[Placed]:
+class _Places(NamedTuple):
+    """Places where nodes may run: an executor, or a pair of an executor and a mode.
+
+    Attributes
+    ----------
+    executors, modes : list of int
+        Executor and mode of each place.
+    run_times : numpy.ndarray of shape (num_nodes, num_places)
+        Run times in seconds, infinite where a node may not run.
+    demands : list of numpy.ndarray of shape (num_nodes, num_resources)
+        Amounts that each node takes at each place.
+    """
+
+    executors: list[int]
+    modes: list[int]
+    run_times: Floats
+    demands: list[Ticks]
+
+
+def _places(graph: UnionGraph) -> _Places:
+    """Return the places, executor by executor: one per mode, of which nodes without modes have the first."""
+    count = max((len(modes.units) for modes in graph.modes.values()), default=1)
+    executors = np.repeat(np.arange(graph.num_executors), count).tolist()
+    modes = list(range(count)) * graph.num_executors
+    run_times = np.full((graph.num_nodes, len(executors)), np.inf)
+    run_times[:, ::count] = graph.run_times
+    demands = [graph.demands[executor].copy() for executor in executors]
+    for node, (times, units) in graph.modes.items():
+        run_times[node] = np.inf
+        for place, (executor, mode) in enumerate(zip(executors, modes, strict=True)):
+            if mode < len(units):
+                run_times[node, place], demands[place][node] = times[mode, executor], units[mode]
+    return _Places(executors, modes, run_times, demands)
+
+
+def _with_true_times(graph: UnionGraph, releases: Floats, solution: Solution, places: _Places) -> list[Placed]:
     """Return the solver's schedule with true times: the same order per executor, each copy as early as possible."""
     if solution.copies is None:
         if not releases.any():
             return serial_plan(graph)
-        executor_of = {copy.node: copy.executor for copy in serial_plan(graph)}
-        order = [(node, executor_of[node]) for node in np.argsort(releases, kind="stable").tolist()]
+        place_of = {
+            copy.node: min(
+                (place for place, executor in enumerate(places.executors) if executor == copy.executor),
+                key=lambda place: places.run_times.item(copy.node, place),
+            )
+            for copy in serial_plan(graph)
+        }
+        order = [(node, place_of[node]) for node in np.argsort(releases, kind="stable").tolist()]
     else:
-        order = [(copy.node, copy.executor) for copy in sorted(solution.copies)]
+        order = [(copy.node, copy.place) for copy in sorted(solution.copies)]
     schedule = PartialSchedule(graph)
     if graph.units.shape[1]:
-        return _on_pools(graph, releases, order, schedule)
+        return _on_pools(graph, releases, order, schedule, places)
     for node, executor in order:
         schedule.append(node, executor, releases.item(node))
     schedule.drop_unused()
@@ -630,17 +693,18 @@ def _with_true_times(graph: UnionGraph, releases: Floats, solution: Solution) ->
 
 
 def _on_pools(
-    graph: UnionGraph, releases: Floats, order: list[tuple[int, int]], schedule: PartialSchedule
+    graph: UnionGraph, releases: Floats, order: list[tuple[int, int]], schedule: PartialSchedule, places: _Places
 ) -> list[Placed]:
     """Return a schedule on pools: each copy as early as possible, but not before the one ahead in its pool's queue."""
     tails = [Tail(units) for units in graph.units.tolist()]
-    for node, executor in order:
+    for node, place in order:
+        executor, mode = places.executors[place], places.modes[place] if node in graph.modes else None
         ready = max(graph.free.item(executor), releases.item(node), *schedule.arrivals(node, executor))
-        demand = graph.demands[executor][node].tolist()
+        demand = places.demands[place][node].tolist()
         start = tails[executor].start(ready, demand)
-        finish = start + graph.run_times.item(node, executor)
+        finish = start + places.run_times.item(node, place)
         tails[executor].take(start, finish, demand)
-        schedule.place(Placed(start, finish, node, executor))
+        schedule.place(Placed(start, finish, node, executor, mode))
     return schedule.in_order()
 
 

@@ -14,6 +14,7 @@ from desim.agents.dag.allocation import EFT
 from desim.agents.dag.list_scheduling import ListScheduler, require_planning
 from desim.agents.dag.orders import RankUp, mean_transfer_times, upward_rank
 from desim.problems.dag import Assign, Copy, DagObservation, Executors, Job, JobState
+from desim.problems.dag.job import ModesOnPools
 from desim.reprs import NamedRepr
 
 __all__ = [
@@ -53,6 +54,8 @@ class UnionGraph(NamedTuple):
         Amounts that each node takes of each pool; no columns without resources.
     units : numpy.ndarray of shape (num_executors, num_resources)
         Amounts of each pool.
+    modes : dict of int to ModesOnPools
+        Modes of the nodes that have several ways to run, on the usable executors.
     """
 
     owners: list[tuple[int, int]]
@@ -65,6 +68,7 @@ class UnionGraph(NamedTuple):
     latencies: Floats
     demands: list[NDArray[np.int64]]
     units: NDArray[np.int64]
+    modes: dict[int, ModesOnPools]
 
     @property
     def num_nodes(self) -> int:
@@ -97,8 +101,11 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
     used = np.flatnonzero(available < np.inf)
     owners: list[tuple[int, int]] = []
     parents: list[list[tuple[int, float, float]]] = []
+    modes: dict[int, ModesOnPools] = {}
     for job in jobs:
         first = len(owners)
+        for node, (times, units) in job.modes_on(executors).items():
+            modes[first + node] = ModesOnPools(times[:, used], units)
         owners += [(job.job_id, node) for node in range(job.num_nodes)]
         parents += [[] for _ in range(job.num_nodes)]
         transfers = iter(mean_transfer_times(job, executors).tolist())
@@ -116,6 +123,7 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
         latencies=executors.latency_between.between(used),
         demands=[_demands(jobs, executors, units) for units in executors.units[used].tolist()],
         units=executors.units[used],
+        modes=modes,
     )
 
 
@@ -149,12 +157,23 @@ def can_be_planned(jobs: Sequence[Job], executors: Executors, available: Floats)
 
 
 class Placed(NamedTuple):
-    """A copy of a node with its time and executor; copies sort in the order in which an executor runs them."""
+    """A copy of a node with its time and executor; copies sort in the order in which an executor runs them.
+
+    Attributes
+    ----------
+    start, finish : float
+        Times in seconds.
+    node, executor : int
+        The node, and where it runs.
+    mode : int, optional
+        Mode of the node. Default: left to the cluster.
+    """
 
     start: float
     finish: float
     node: int
     executor: int
+    mode: int | None = None
 
 
 class PartialSchedule:
@@ -388,4 +407,6 @@ class PlanningAgent(NamedRepr):
             return self._fallback.act(observation)
         graph = union_of(new, observation.executors, available)
         plan = self.plan_jobs(new, observation.executors, graph)
-        return [Assign(*graph.owners[placed.node], graph.executors[placed.executor]) for placed in plan]
+        return [
+            Assign(*graph.owners[placed.node], graph.executors[placed.executor], mode=placed.mode) for placed in plan
+        ]

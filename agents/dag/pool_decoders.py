@@ -3,7 +3,8 @@
 A pass goes through time. At each end or arrival of data, the nodes whose parents have finished start in the order of
 their ranks, each on the pool among those where it fits that finishes it first. A backward pass does the same from the
 end, with all edges reversed and each node on its pool; nodes then start in the next forward pass in the order of their
-backward starts. Forward and backward passes in turn are known as justification: V. Valls, F. Ballestin and
+backward starts. A node with modes has a place for each mode on each pool; in a backward pass, it keeps its mode.
+Forward and backward passes in turn are known as justification: V. Valls, F. Ballestin and
 S. Quintanilla, "Justification and RCPSP: a technique that pays", European Journal of Operational Research 165(2), 2005.
 
 A node fits if ``used + demand <= limit``. Amounts are floats that hold whole numbers, or shares of the capacity in the
@@ -38,12 +39,16 @@ NONE = -1
 class Network(NamedTuple):
     """Nodes, edges and pools, in one direction of time.
 
+    Places are pools or, if nodes have modes, pairs of a pool and a mode.
+
     Attributes
     ----------
-    run_times : array of float, shape (n, k)
-        Run time of each node on each pool, infinite where it may not run, in seconds.
-    demands : array of float, shape (n, k, r)
-        Amounts that each node takes of each pool.
+    place : array of int, shape (p,)
+        Pool of each place.
+    run_times : array of float, shape (n, p)
+        Run time of each node at each place, infinite where it may not run, in seconds.
+    demands : array of float, shape (n, p, r)
+        Amounts that each node takes at each place.
     limits, used : array of float, shape (k, r)
         Amounts of each pool, and those that are used at the beginning.
     release_times, release_pools, release_units
@@ -66,6 +71,7 @@ class Network(NamedTuple):
         Whether data take time.
     """
 
+    place: IntArray
     run_times: Floats
     demands: Floats
     limits: Floats
@@ -93,9 +99,9 @@ class PoolSearch(NamedTuple):
     Attributes
     ----------
     starts, own : array of float and int, shape (n,)
-        Starts and pools of the best schedule.
+        Starts and places of the best schedule.
     current, current_own : array of float and int, shape (n,)
-        Starts and pools of the current schedule.
+        Starts and places of the current schedule.
     values : array of float, shape (2,)
         Values of the best and of the current schedule.
     state : array of uint64, shape (1,)
@@ -129,9 +135,9 @@ class Pass(NamedTuple):
     Attributes
     ----------
     own, ranks : array of int, shape (n,)
-        Pool of each node, or NONE for any; and its rank.
-    starts, ends, pools : array of float, float and int, shape (n,)
-        Start, end and pool of each node that has started.
+        Place of each node, or NONE for any; and its rank.
+    starts, ends, places : array of float, float and int, shape (n,)
+        Start, end and place of each node that has started.
     missing : array of int, shape (n,)
         Number of parents of each node that have not ended.
     ready : array of float, shape (n, k)
@@ -141,7 +147,7 @@ class Pass(NamedTuple):
         first.
     used : array of float, shape (k, r)
         Used amounts of each pool.
-    tree : array of float, shape (2 m, k, r)
+    tree : array of float, shape (2 m, p, r)
         Demands of the waiting nodes, infinite for others: that of rank i at ``m + i``, and the least of two children,
         ``2 j`` and ``2 j + 1``, at ``j``.
     counts : array of int, shape (4,)
@@ -153,7 +159,7 @@ class Pass(NamedTuple):
     ranks: IntArray
     starts: Floats
     ends: Floats
-    pools: IntArray
+    places: IntArray
     missing: IntArray
     ready: Floats
     order: IntArray
@@ -175,31 +181,32 @@ def _inlined(function: Function) -> Function:
 
 
 @_inlined
-def _pool_for(net: Network, now: Pass, node: int, time: float) -> int:
-    """Return the pool where a node fits now and finishes first; NONE if there is none."""
+def _place_for(net: Network, now: Pass, node: int, time: float) -> int:
+    """Return the place where a node fits now and finishes first; NONE if there is none."""
     best, first = NONE, np.inf
-    for pool in range(net.limits.shape[0]):
-        fits = now.own[node] == NONE or now.own[node] == pool
+    for place in range(len(net.place)):
+        pool = net.place[place]
+        fits = now.own[node] == NONE or now.own[node] == place
         for kind in range(net.limits.shape[1]):
-            fits &= now.used[pool, kind] + net.demands[node, pool, kind] <= net.limits[pool, kind]
+            fits &= now.used[pool, kind] + net.demands[node, place, kind] <= net.limits[pool, kind]
         if fits and now.ready[node, pool] <= time:
-            finish = time + net.run_times[node, pool]
+            finish = time + net.run_times[node, place]
             if finish < first:
-                best, first = pool, finish
+                best, first = place, finish
     return best
 
 
 @_small
-def _next_fit(tree: Floats, used: Floats, limits: Floats, rank: int) -> int:
-    """Return the first rank from a given one on whose node waits and may fit on some pool; NONE if there is none."""
+def _next_fit(tree: Floats, place_of: IntArray, used: Floats, limits: Floats, rank: int) -> int:
+    """Return the first rank from a given one on whose node waits and may fit at some place; NONE if there is none."""
     first_leaf = len(tree) // 2
     vertex = rank + first_leaf if rank else 1
     while vertex and rank < first_leaf:
         found = False
-        for pool in range(len(limits)):
-            fits = True
+        for place in range(len(place_of)):
+            pool, fits = place_of[place], True
             for kind in range(limits.shape[1]):
-                fits &= used[pool, kind] + tree[vertex, pool, kind] <= limits[pool, kind]
+                fits &= used[pool, kind] + tree[vertex, place, kind] <= limits[pool, kind]
             found |= fits
         if found and vertex >= first_leaf:
             return vertex - first_leaf
@@ -219,30 +226,31 @@ def _update(tree: Floats, vertex: int) -> None:
     while vertex > 1 and changed:
         vertex >>= 1
         changed = False
-        for pool in range(tree.shape[1]):
+        for place in range(tree.shape[1]):
             for kind in range(tree.shape[2]):
-                least = min(tree[2 * vertex, pool, kind], tree[2 * vertex + 1, pool, kind])
-                changed |= least != tree[vertex, pool, kind]
-                tree[vertex, pool, kind] = least
+                least = min(tree[2 * vertex, place, kind], tree[2 * vertex + 1, place, kind])
+                changed |= least != tree[vertex, place, kind]
+                tree[vertex, place, kind] = least
 
 
 @_inlined
 def _set_leaf(net: Network, now: Pass, node: int, waits: bool) -> None:
     """Enter a node into the waiting nodes, or remove it."""
     leaf = len(now.tree) // 2 + now.ranks[node]
-    for pool in range(net.limits.shape[0]):
+    for place in range(len(net.place)):
         for kind in range(net.limits.shape[1]):
-            now.tree[leaf, pool, kind] = net.demands[node, pool, kind] if waits else np.inf
+            now.tree[leaf, place, kind] = net.demands[node, place, kind] if waits else np.inf
     _update(now.tree, leaf)
 
 
 @_inlined
 def _begin(net: Network, now: Pass, node: int, time: float) -> None:
-    """Start a node on its pool."""
-    pool = now.pools[node]
+    """Start a node at its place."""
+    place = now.places[node]
+    pool = net.place[place]
     for kind in range(net.limits.shape[1]):
-        now.used[pool, kind] += net.demands[node, pool, kind]
-    now.starts[node], now.ends[node] = time, time + net.run_times[node, pool]
+        now.used[pool, kind] += net.demands[node, place, kind]
+    now.starts[node], now.ends[node] = time, time + net.run_times[node, place]
     at = now.counts[1]
     while at > 0 and now.ends[now.running[at - 1]] <= now.ends[node]:  # equal ends: first in, first out
         now.running[at] = now.running[at - 1]
@@ -255,15 +263,15 @@ def _begin(net: Network, now: Pass, node: int, time: float) -> None:
 @_inlined
 def _start_waiting(net: Network, now: Pass, time: float) -> None:
     """Start the nodes that can start, in the order of their ranks."""
-    rank = _next_fit(now.tree, now.used, net.limits, 0)
+    rank = _next_fit(now.tree, net.place, now.used, net.limits, 0)
     while rank != NONE:
         node = now.order[rank]
-        pool = _pool_for(net, now, node, time)
-        if pool != NONE:
-            now.pools[node] = pool
+        place = _place_for(net, now, node, time)
+        if place != NONE:
+            now.places[node] = place
             _set_leaf(net, now, node, False)
             _begin(net, now, node, time)
-        rank = _next_fit(now.tree, now.used, net.limits, rank + 1)
+        rank = _next_fit(now.tree, net.place, now.used, net.limits, rank + 1)
 
 
 @_inlined
@@ -297,9 +305,10 @@ def _end_last(net: Network, now: Pass) -> None:
     """End the running node that is the first to end."""
     now.counts[1] -= 1
     node = now.running[now.counts[1]]
-    pool = now.pools[node]
+    place = now.places[node]
+    pool = net.place[place]
     for kind in range(net.limits.shape[1]):
-        now.used[pool, kind] -= net.demands[node, pool, kind]
+        now.used[pool, kind] -= net.demands[node, place, kind]
     for edge in range(net.first[node], net.first[node + 1]):
         child = net.child[edge]
         if net.moves:
@@ -361,12 +370,12 @@ def generate(net: Network, keys: Floats, own: IntArray) -> tuple[float, Floats, 
     keys : array of float, shape (n,)
         Keys, smallest first.
     own : array of int, shape (n,)
-        Pool of each node, or NONE for any.
+        Place of each node, or NONE for any.
 
     Returns
     -------
     tuple of float, array of float, array of int
-        End of the last node, infinite if some never start; and the starts and pools of the nodes.
+        End of the last node, infinite if some never start; and the starts and places of the nodes.
     """
     number = len(keys)
     ranks, order = ranks_of(keys)
@@ -385,11 +394,11 @@ def generate(net: Network, keys: Floats, own: IntArray) -> tuple[float, Floats, 
         np.empty(number, np.int64),
         np.empty(number, np.int64),
         net.used.copy(),
-        np.full((2 * first_leaf, *net.used.shape), np.inf),
+        np.full((2 * first_leaf, *net.demands.shape[1:]), np.inf),
         np.array([0, 0, 0, number]),
     )
     _go_through(net, now)
-    return np.inf if now.counts[3] else now.ends.max(), now.starts, now.pools
+    return np.inf if now.counts[3] else now.ends.max(), now.starts, now.places
 
 
 class Profile(NamedTuple):
@@ -411,22 +420,23 @@ class Profile(NamedTuple):
 
 
 @_small
-def _first_fit(net: Network, profile: Profile, node: int, pool: int, earliest: float) -> float:
-    """Return the first time from an earliest one at which a node fits on a pool; infinite if never."""
-    times, length, run_time = profile.times[pool], profile.lengths[pool], net.run_times[node, pool]
-    place = 0
-    while place + 1 < length and times[place + 1] <= earliest:
-        place += 1
-    start, at = earliest, place
-    while at < length and (at == place or times[at] < start + run_time):
+def _first_fit(net: Network, profile: Profile, node: int, place: int, earliest: float) -> float:
+    """Return the first time from an earliest one at which a node fits at a place; infinite if never."""
+    pool, run_time = net.place[place], net.run_times[node, place]
+    times, length = profile.times[pool], profile.lengths[pool]
+    first = 0
+    while first + 1 < length and times[first + 1] <= earliest:
+        first += 1
+    start, at = earliest, first
+    while at < length and (at == first or times[at] < start + run_time):
         fits = True
         for kind in range(net.limits.shape[1]):
-            fits &= profile.used[pool, at, kind] + net.demands[node, pool, kind] <= net.limits[pool, kind]
+            fits &= profile.used[pool, at, kind] + net.demands[node, place, kind] <= net.limits[pool, kind]
         at += 1
         if not fits:
             if at == length:
                 return np.inf
-            place, start = at, times[at]
+            first, start = at, times[at]
     return start
 
 
@@ -459,22 +469,22 @@ def _profile_of(net: Network) -> Profile:
 
 
 @_small
-def _take(net: Network, profile: Profile, node: int, pool: int, start: float) -> None:
+def _take(net: Network, profile: Profile, node: int, place: int, start: float) -> None:
     """Add the demands of a node to the profile."""
-    finish = start + net.run_times[node, pool]
+    pool, finish = net.place[place], start + net.run_times[node, place]
     _split(profile, pool, start)
     _split(profile, pool, finish)
-    for place in range(profile.lengths[pool]):
-        if start <= profile.times[pool, place] < finish:
+    for step in range(profile.lengths[pool]):
+        if start <= profile.times[pool, step] < finish:
             for kind in range(net.limits.shape[1]):
-                profile.used[pool, place, kind] += net.demands[node, pool, kind]
+                profile.used[pool, step, kind] += net.demands[node, place, kind]
 
 
 @_small
-def _first_of(order: IntArray, pools: IntArray, missing: IntArray) -> int:
-    """Return the first node in order that has no pool yet, but whose parents have; NONE if there is none."""
+def _first_of(order: IntArray, places: IntArray, missing: IntArray) -> int:
+    """Return the first node in order that has no place yet, but whose parents have; NONE if there is none."""
     for node in order:
-        if pools[node] == NONE and not missing[node]:
+        if places[node] == NONE and not missing[node]:
             return int(node)
     return NONE
 
@@ -495,7 +505,7 @@ def generate_serially(net: Network, keys: Floats, own: IntArray) -> tuple[float,
     keys : array of float, shape (n,)
         Keys, smallest first.
     own : array of int, shape (n,)
-        Pool of each node, or NONE for any.
+        Place of each node, or NONE for any.
 
     Returns
     -------
@@ -504,27 +514,27 @@ def generate_serially(net: Network, keys: Floats, own: IntArray) -> tuple[float,
     """
     number, order, profile = len(keys), ranks_of(keys)[1], _profile_of(net)
     missing, ready = net.parents.copy(), np.maximum(net.ready, net.now)
-    starts, ends, pools = np.zeros(number), np.zeros(number), np.full(number, NONE)
+    starts, ends, places = np.zeros(number), np.zeros(number), np.full(number, NONE)
     for _ in range(number):
-        node, best, first = _first_of(order, pools, missing), NONE, np.inf
-        for pool in range(len(net.limits)):
-            if node != NONE and (own[node] == NONE or own[node] == pool):
-                start = _first_fit(net, profile, node, pool, ready[node, pool])
-                if start + net.run_times[node, pool] < first:
-                    best, first, starts[node] = pool, start + net.run_times[node, pool], start
+        node, best, first = _first_of(order, places, missing), NONE, np.inf
+        for place in range(len(net.place)):
+            if node != NONE and (own[node] == NONE or own[node] == place):
+                start = _first_fit(net, profile, node, place, ready[node, net.place[place]])
+                if start + net.run_times[node, place] < first:
+                    best, first, starts[node] = place, start + net.run_times[node, place], start
         if best == NONE:
-            return np.inf, starts, pools
-        ends[node], pools[node] = first, best
+            return np.inf, starts, places
+        ends[node], places[node] = first, best
         _take(net, profile, node, best, starts[node])
         for edge in range(net.first[node], net.first[node + 1]):
             child = net.child[edge]
             missing[child] -= 1
             for pool in range(len(net.limits)):
-                arrival = first
-                if pool != best and net.moves:
-                    arrival += net.lag[edge] * net.seconds[best, pool] + net.latencies[best, pool]
+                arrival, source = first, net.place[best]
+                if pool != source and net.moves:
+                    arrival += net.lag[edge] * net.seconds[source, pool] + net.latencies[source, pool]
                 ready[child, pool] = max(ready[child, pool], arrival)
-    return ends.max(), starts, pools
+    return ends.max(), starts, places
 
 
 @compiled
@@ -535,14 +545,14 @@ def _schedule(net: Network, keys: Floats, own: IntArray, serial: bool) -> tuple[
 
 
 @compiled
-def value_of(net: Network, starts: Floats, pools: IntArray, makespan: float) -> float:
+def value_of(net: Network, starts: Floats, places: IntArray, makespan: float) -> float:
     """Return the value of a schedule: the weighted sum of its makespan and of the ends of the jobs."""
     if makespan == np.inf:
         return np.inf
     ends = np.zeros(len(net.weights))
     for node in range(len(starts)):
         job = net.job[node]
-        ends[job] = max(ends[job], starts[node] + net.run_times[node, pools[node]])
+        ends[job] = max(ends[job], starts[node] + net.run_times[node, places[node]])
     value: float = net.makespan_weight * makespan + (net.weights * ends).sum()
     return value
 
@@ -550,13 +560,13 @@ def value_of(net: Network, starts: Floats, pools: IntArray, makespan: float) -> 
 @compiled
 def evaluate(net: Network, keys: Floats, search: PoolSearch) -> bool:
     """Generate the schedule of an order, and keep it if it is better than the best; return whether it is."""
-    makespan, starts, pools = generate(net, keys, np.full(len(keys), NONE))
-    value = value_of(net, starts, pools, makespan)
+    makespan, starts, places = generate(net, keys, np.full(len(keys), NONE))
+    value = value_of(net, starts, places, makespan)
     if not value < search.values[0]:
         return False
     search.values[:] = value
-    search.starts[:], search.own[:] = starts, pools
-    search.current[:], search.current_own[:] = starts, pools
+    search.starts[:], search.own[:] = starts, places
+    search.current[:], search.current_own[:] = starts, places
     return True
 
 
@@ -564,6 +574,21 @@ def evaluate(net: Network, keys: Floats, search: PoolSearch) -> bool:
 def _uniform(state: NDArray[np.uint64]) -> float:
     """Return a random number between 0 and 1."""
     return float(next_bits(state) >> np.uint64(11)) / 9007199254740992.0
+
+
+@compiled
+def _choose_places(net: Network, search: PoolSearch, own: IntArray) -> None:
+    """Set the places of nodes with modes at random: free, as they are, or anywhere that they may run.
+
+    A schedule takes the quickest mode that fits, but a slower one may leave more to others.
+    """
+    keeps, moves = _uniform(search.state), 0.1 * _uniform(search.state)
+    for node in range(len(own)):
+        draw = _uniform(search.state)
+        own[node] = search.current_own[node] if draw < keeps else NONE
+        if draw > 1.0 - moves:
+            place = int(_uniform(search.state) * len(net.place))
+            own[node] = place if net.run_times[node, place] < np.inf else NONE
 
 
 @compiled
@@ -595,19 +620,21 @@ def improve(net: Network, back: Network, search: PoolSearch, passes: int, slack:
             end = search.current[node] + net.run_times[node, search.current_own[node]] - net.now
             keys[node] = -end * (1.0 + 2.0 * share * noise)
         if net.makespan_weight > 0.0:
-            length, starts, pools = _schedule(back, keys, search.current_own, serial)
+            length, starts, places = _schedule(back, keys, search.current_own, serial)
             if length == np.inf:
                 continue
             for node in range(number):
-                keys[node] = length - starts[node] - net.run_times[node, pools[node]]
+                keys[node] = length - starts[node] - net.run_times[node, places[node]]
         else:
             for node in range(number):
                 keys[node] = -keys[node] - net.run_times[node, search.current_own[node]]
-        makespan, starts, pools = _schedule(net, keys, own, serial)
-        value = value_of(net, starts, pools, makespan)
+        if len(net.place) > len(net.limits):
+            _choose_places(net, search, own)
+        makespan, starts, places = _schedule(net, keys, own, serial)
+        value = value_of(net, starts, places, makespan)
         if value <= search.values[1] * (1.0 + slack):
             search.values[1] = value
-            search.current[:], search.current_own[:] = starts, pools
+            search.current[:], search.current_own[:] = starts, places
         if value < search.values[0]:
             search.values[0] = value
-            search.starts[:], search.own[:] = starts, pools
+            search.starts[:], search.own[:] = starts, places

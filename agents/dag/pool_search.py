@@ -36,6 +36,8 @@ class PoolState(NamedTuple):
         Nodes to plan, and the same with all edges reversed and all pools empty.
     owners : list of (JobState, int)
         Job and number of each node.
+    modes : list of int
+        Mode of each place; 0 without modes.
     few : bool
         Whether the nodes are few, and amounts are exact.
     """
@@ -43,6 +45,7 @@ class PoolState(NamedTuple):
     net: Any
     back: Any
     owners: list[tuple[JobState, int]]
+    modes: list[int]
     few: bool
 
     @classmethod
@@ -90,14 +93,22 @@ class PoolState(NamedTuple):
             placed = [bool(state.copies[parent]) for parent, _ in state.job.parent_lists[node]]
             if any(placed):
                 ready[row] = np.maximum(observation.time, state.arrivals(node)[placed].max(axis=0))
-        run_times = np.array([np.where(up, state.run_times[node], np.inf) for state, node in owners])
-        demands = np.array(
-            [capacity if (own := state.units[node]) is None else np.tile(own, (count, 1)) for state, node in owners]
-        ).astype(np.int64)
-        run_times = run_times.reshape(len(owners), count)  # also without any node
-        demands = demands.reshape(len(owners), *capacity.shape)
+        most = max((len(state.modes[node].units) for state, node in owners if node in state.modes), default=1)
+        place, modes = np.repeat(np.arange(count), most), list(range(most)) * count
+        run_times = np.full((len(owners), len(place)), np.inf)
+        demands = np.zeros((len(owners), len(place), capacity.shape[1]), dtype=np.int64)
+        for row, (state, node) in enumerate(owners):
+            own = state.units[node]
+            if node in state.modes:
+                times, units = state.modes[node]
+                used = np.flatnonzero(np.array(modes) < len(units))
+                run_times[row, used] = np.where(up, times, np.inf).T.ravel()
+                demands[row, used] = np.tile(units, (count, 1))
+            else:
+                run_times[row, ::most] = np.where(up, state.run_times[node], np.inf)
+                demands[row, ::most] = capacity if own is None else np.array(own)
         copies = sorted(
-            (copy.finish, executor, copy.sequence, _units(copy.state.units[copy.node], capacity[executor]))
+            (copy.finish, executor, copy.sequence, _units(copy.state.demand(copy.node, copy.mode), capacity[executor]))
             for executor, queue in observation.executor_queues.items()
             for copy in [*queue.copies(), *queue.waiting]
         )
@@ -109,8 +120,9 @@ class PoolState(NamedTuple):
             executors.latencies.any() or (ready > observation.time).any()
         )
         common = {
+            "place": place,
             "run_times": run_times,
-            "demands": demands / scale,
+            "demands": demands / scale[place],
             "limits": np.ones(capacity.shape) if by_shares else capacity / scale,
             "seconds": np.array(executors.seconds_per_unit),  # writable, as the reversed ones
             "latencies": np.array(executors.latencies),
@@ -140,7 +152,7 @@ class PoolState(NamedTuple):
             **_grouped([(child, parent, size) for parent, child, size in edges], len(owners)),
             **{**common, "seconds": executors.seconds_per_unit.T.copy(), "latencies": executors.latencies.T.copy()},
         )
-        return cls(net, back, owners, len(owners) <= FEW and not by_shares)
+        return cls(net, back, owners, modes, len(owners) <= FEW and not by_shares)
 
 
 def _divisors(capacity: IntArray, *others: IntArray) -> IntArray:

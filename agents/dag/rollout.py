@@ -26,9 +26,9 @@ Objective = Literal["makespan", "turnaround_time_mean"]
 class RolloutAgent(Lookahead):
     """Agent that assigns a node to an executor, or waits, where the base agent's simulated continuation scores best.
 
-    Candidates are the base agent's action, its node on each of the next best executors, the other ready nodes with the
-    highest upward ranks, and waiting. Only jobs that are in the system are simulated. On pools, nodes are tried only
-    where they fit; a rollout takes demands into account if its base agent does.
+    Candidates are the base agent's action, its node on each of the next best executors and in its other modes that fit,
+    the other ready nodes with the highest upward ranks, and waiting. Only jobs that are in the system are simulated. On
+    pools, nodes are tried only where they fit; a rollout takes demands and modes into account if its base agent does.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class RolloutAgent(Lookahead):
         self.executors = check_int("executors", executors, least=0)
         self.nodes = check_int("nodes", nodes, least=0)
         self.allocation = allocation
-        if "demands" in declared(base, "considers", frozenset()):
-            self.considers = RolloutAgent.considers | {"demands"}
+        known = declared(base, "considers", frozenset())
+        self.considers = RolloutAgent.considers | known.intersection({"demands", "modes"})
         self._ranks = PerJob(_ranks_of)
 
     def reset(self, info: dict[str, Any], rng: np.random.Generator) -> None:
@@ -102,6 +102,10 @@ class RolloutAgent(Lookahead):
         first = action[0] if isinstance(action, list) and action else action
         own = None if first is None else (observation.jobs[first.job_id], int(first.node))
         found = [] if own is None else [*self._elsewhere(observation, own, first.executor), None]
+        if own is not None and own[1] in own[0].modes:
+            times = observation.fitting_modes(*own)[:, first.executor]
+            modes = [mode for mode in np.flatnonzero(times < np.inf).tolist() if mode != first.mode]
+            found = [*(first._replace(mode=mode) for mode in modes), *found]
         others = [pair for pair in observation.ready.values() if pair != own]
         others.sort(key=lambda pair: -self._ranks.of(observation, pair[0])[pair[1]])
         for state, node in others[: self.nodes]:

@@ -248,11 +248,12 @@ def _critical_path(state: JobState) -> float:
 
 
 class Step(NamedTuple):
-    """A planned copy of a node on an executor."""
+    """A planned copy of a node on an executor, on a pool in a mode if the node has modes."""
 
     state: JobState
     node: int
     start: float = 0.0
+    mode: int | None = None
 
 
 class SearchAgent(NamedRepr):
@@ -285,7 +286,7 @@ class SearchAgent(NamedRepr):
         If numba is not installed.
     """
 
-    considers = frozenset({"outages", "arrivals", "demands"})
+    considers = frozenset({"outages", "arrivals", "demands", "modes"})
 
     def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES, *, by_shares: bool = False) -> None:
         self.by_shares = by_shares
@@ -408,7 +409,7 @@ class SearchAgent(NamedRepr):
                     goes_on = True
                     if jobs.get(step.state.job.job_id) is not step.state:
                         continue  # the job has ended without this copy
-                    due.append(Assign(step.state.job.job_id, step.node, executor))
+                    due.append(Assign(step.state.job.job_id, step.node, executor, mode=step.mode))
                     chosen.add((step.state.job.job_id, step.node))
                     self._expected[step.state][step.node] = True
                     idle[executor] = False
@@ -416,7 +417,7 @@ class SearchAgent(NamedRepr):
 
     def _is_due(self, step: Step, now: float, idle: bool, chosen: set[tuple[int, int]]) -> bool:
         """Return whether the next copy on an executor can and must be assigned now."""
-        state, node, start = step
+        state, node, start, _ = step
         job_id = state.job.job_id
         parents = state.job.parent_lists[node]
         if state.assigned[node] or (job_id, node) in chosen:  # duplicates: no decision may follow in time
@@ -479,7 +480,9 @@ class SearchAgent(NamedRepr):
         for place in np.lexsort((found.starts + situation.net.run_times.min(axis=1), found.starts))[::-1].tolist():
             state, node = owners[place]
             keys[state][node] = start = float(found.starts[place])
-            queues[found.own[place]].append(Step(state, node, start))
+            at = found.own.item(place)
+            mode = situation.modes[at] if node in state.modes else None
+            queues[situation.net.place.item(at)].append(Step(state, node, start, mode))
         self._last = {state: (places, np.empty(0, dtype=np.int64)) for state, places in keys.items()}
         return queues
 

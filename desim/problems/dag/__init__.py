@@ -3,7 +3,7 @@
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.execution import ExecutorQueue
 from desim.problems.dag.executors import Executors, SharedLinks
-from desim.problems.dag.job import Job, TaskTimes, from_networkx, to_networkx
+from desim.problems.dag.job import Job, Mode, TaskTimes, from_networkx, to_networkx
 from desim.problems.dag.observation import Assign, DagObservation
 from desim.problems.dag.state import Copy, InputTransfer, JobState
 from desim.problems.dag.tasks import TaskCluster, TaskCopy, TaskInputs, TaskState
@@ -18,6 +18,7 @@ __all__ = [
     "InputTransfer",
     "Job",
     "JobState",
+    "Mode",
     "SharedLinks",
     "TaskCluster",
     "TaskCopy",

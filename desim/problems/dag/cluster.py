@@ -21,7 +21,7 @@ from desim.problem import Problem, Process, declared
 from desim.problems.dag.execution import Execution, Plan
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job, TaskTimes
-from desim.problems.dag.observation import Assign, DagObservation, explain
+from desim.problems.dag.observation import Assign, DagObservation, explain, explain_mode
 from desim.problems.dag.pools import PoolExecution, PoolPlan
 from desim.problems.dag.state import Copy, InputTransfer, JobState, Setting
 from desim.processes.arrivals import Arrivals
@@ -134,9 +134,11 @@ class DagCluster(FailingCluster, Problem):
             )
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.executors = executors
+        self._has_modes = False
         for job in self.jobs if isinstance(self.jobs, list | tuple) else ():
             if isinstance(job, Job):
                 job.check_eligible(executors)
+                self._has_modes |= job.modes is not None
         self.plan_ahead = None if plan_ahead is None else check_bool("plan_ahead", plan_ahead)
         self.transfers = transfers
         self.outages_lose_data = check_bool("outages_lose_data", outages_lose_data)
@@ -152,6 +154,7 @@ class DagCluster(FailingCluster, Problem):
             "transfers": self.transfers,
             "outages_lose_data": self.outages_lose_data,
             "links": None if self.links is None else self.links.describe(),
+            **({"modes": True} if self._has_modes else {}),
         } | ({} if self._planned_end is None else {"planned_end": self._planned_end})
 
     def features(self) -> dict[str, str]:
@@ -162,6 +165,7 @@ class DagCluster(FailingCluster, Problem):
             "links": (self.links is not None, "expects each transfer as if it were alone"),
             "outages": (outages, "plans as if executors never failed"),
             "demands": (bool(self.executors.resources), "expects each pool to run one node at a time"),
+            "modes": (self._has_modes, "expects each node to run in its quickest mode"),
             "arrivals": (len({job.submission_time for job in known}) > 1, "plans only the jobs that have arrived"),
         }
         return {name: text for name, (is_there, text) in found.items() if is_there}
@@ -276,10 +280,14 @@ class DagCluster(FailingCluster, Problem):
         """Add an arriving job to the system."""
         if job.job_id in self._jobs:
             raise WorkloadError(f"{job!r}: job_id: got {job.job_id}, expected an id that no job in the system has")
+        if job.modes and not self._has_modes:
+            raise WorkloadError(f"{job!r}: got modes, which tables hold only of jobs in a list; try jobs=list(jobs)")
         self._jobs[job.job_id] = state = self._new_state(job)
         self._num_arrived += 1
         self._record["nodes"]((job, state.arrival_number), job.num_nodes)
         self._record["edges"]((job, state.arrival_number), job.num_edges)
+        if job.modes:
+            self._record["modes"]((job, state.arrival_number), sum(map(len, filter(None, job.modes))))
         for node, parents in enumerate(job.parent_lists):
             if not parents:
                 self._reveal(state, node)
@@ -308,7 +316,8 @@ class DagCluster(FailingCluster, Problem):
         """Carry out an assignment."""
         if isinstance(action, Assign) and self._is_possible(action):
             state, node = self._jobs[action.job_id], int(action.node)
-            if self._execution.assign(state, (*action.duplicates, node), int(action.executor), action.position):
+            place = int(action.executor), action.position, action.mode
+            if self._execution.assign(state, (*action.duplicates, node), *place):
                 if not state.assigned[node]:
                     self._mark_assigned(state, node)
                 return
@@ -316,7 +325,7 @@ class DagCluster(FailingCluster, Problem):
 
     def _is_possible(self, action: Assign) -> bool:
         """Return whether an action names an existing job, node, executor and position, so that it can be tried."""
-        job_id, node, executor, duplicates, position = action
+        job_id, node, executor, duplicates, position, mode = action
         try:
             state = self._jobs.get(job_id)
             if state is None or node < 0 or not 0 <= executor < self.executors.num_executors:
@@ -324,7 +333,10 @@ class DagCluster(FailingCluster, Problem):
             restricted = state.is_restricted  # first, because this is called for every assignment
             if self._execution.is_down(executor) or (restricted and not self._may_run(state, action)):
                 return False
-            if position is not None and not 0 <= position <= len(self._plan.executor_queues[executor].waiting):
+            waiting = self._plan.executor_queues[executor].waiting
+            if (position is not None and not 0 <= position <= len(waiting)) or (
+                mode is not None and explain_mode(state, action)
+            ):
                 return False
             if not duplicates and state.tickets[node] is not None:
                 return True

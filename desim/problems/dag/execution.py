@@ -113,7 +113,9 @@ class Plan:
         self._is_exact = is_exact
         self._checked_at = -np.inf
 
-    def assign(self, state: JobState, nodes: Sequence[int], executor: int, position: int | None) -> list[Copy] | None:
+    def assign(
+        self, state: JobState, nodes: Sequence[int], executor: int, position: int | None, mode: int | None = None
+    ) -> list[Copy] | None:
         """Insert copies of nodes, one after the other, at a position of an executor's queue.
 
         Parameters
@@ -126,6 +128,8 @@ class Plan:
             Executor, which is up.
         position : int, optional
             Position in the queue; default: the end.
+        mode : int, optional
+            Mode of the last node, on a pool.
 
         Returns
         -------
@@ -376,9 +380,11 @@ class Execution:
 
     # -- called by the cluster ------------------------------------------------------------------------
 
-    def assign(self, state: JobState, nodes: Sequence[int], executor: int, position: int | None) -> bool:
+    def assign(
+        self, state: JobState, nodes: Sequence[int], executor: int, position: int | None, mode: int | None = None
+    ) -> bool:
         """Insert copies of nodes into a queue, one after the other; return whether they fit there."""
-        copies = self._plan.assign(state, nodes, executor, position)
+        copies = self._plan.assign(state, nodes, executor, position, mode)
         if copies is None:
             return False
         for copy in copies:
@@ -492,6 +498,7 @@ class Execution:
                 finish,
                 outcome,
                 copy.state.arrival_number,
+                copy.mode,
             )
         )
 

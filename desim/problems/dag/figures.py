@@ -40,6 +40,7 @@ from desim.plotting.curves import CurveOptions, add_up, draw_curves, draw_steps,
 from desim.plotting.runs import Results, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of, title_of
 from desim.problem import Figure, ReportText
 from desim.problems.dag.metrics import wasted_copies
+from desim.problems.dag.tables import with_demands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -545,10 +546,11 @@ def pool_utilization(
 
 def amounts_held(run: Result, resource: str) -> pl.DataFrame:
     """Return the ``share`` of a resource of all pools that copies hold, in percent of what is up, by ``time``."""
-    amount, node = f"capacity_{resource}", ["arrival_number", "node"]
+    amount = f"capacity_{resource}"
     pools = run.table("executors").select("executor", amount)
     held = pl.min_horizontal(pl.col(f"demand_{resource}").fill_null(np.inf), amount)
-    copies = started_copies(run).join(run.table("nodes").select(*node, f"demand_{resource}"), on=node)
+    modes = run.table("modes") if "modes" in run.info else None
+    copies = with_demands(started_copies(run), run.table("nodes"), modes, [resource])
     copies = copies.join(pools, on="executor").with_columns(held=held)
     down = down_executors(run).join(pools, left_on="lane", right_on="executor")
     changes = [

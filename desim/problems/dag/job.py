@@ -10,7 +10,7 @@ from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
     from desim.problems.dag.executors import Executors
 
-__all__ = ["Job", "TaskTimes", "Wave", "from_networkx", "means_where_eligible", "to_networkx"]
+__all__ = [
+    "Job",
+    "Mode",
+    "ModesOnPools",
+    "TaskTimes",
+    "Wave",
+    "from_networkx",
+    "means_where_eligible",
+    "to_networkx",
+]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -33,6 +42,39 @@ Edge = tuple[Any, Any, float]
 
 CLOCK = 1e-3
 """Largest acceptable step of the clock at a submission time, in seconds; epochs in nanoseconds have 256 s."""
+
+
+class Mode(NamedTuple):
+    """One of several ways to run a node on a pool, as in multi-mode project scheduling.
+
+    Attributes
+    ----------
+    run_time : float
+        Run time in seconds, whatever the speed of the pool; at least 0.
+    demands : mapping of str to float
+        Amounts of resources of a pool that the node takes while it runs; see :class:`Executors`.
+    eligible : iterable of str, optional
+        Names of the pools on which the mode is possible, among those that may run the node. Default: any.
+    """
+
+    run_time: float
+    demands: Mapping[str, float]
+    eligible: Iterable[str] | None = None
+
+
+class ModesOnPools(NamedTuple):
+    """Modes of a node on the pools of a cluster.
+
+    Attributes
+    ----------
+    run_times : numpy.ndarray of shape (num_modes, num_executors)
+        Run time in each mode on each pool, infinite where the mode is not possible.
+    units : numpy.ndarray of int, shape (num_modes, num_resources)
+        Amounts that the node takes in each mode, in millionths.
+    """
+
+    run_times: Floats
+    units: Indices
 
 
 class Job:
@@ -45,6 +87,9 @@ class Job:
     that an executor must have, by run times of infinity, and by demands beyond the capacity of a pool. All come down to
     one table, :meth:`run_times_on`: a node may run where its run time is finite. Agents, metrics and records read
     nothing else. :meth:`units_on` gives the amounts that a node takes of a pool while it runs there.
+
+    A node may have several modes, of which each states a run time and demands. Its run time on a pool is then that of
+    the quickest mode, and :meth:`modes_on` gives all of them.
 
     Parameters
     ----------
@@ -70,6 +115,9 @@ class Job:
     demands : sequence of (mapping of str to float, or None), optional
         Amounts of resources of a pool that each node takes while it runs, in the order of ``work``, such as
         ``{"cores": 4}``; see :class:`Executors`. None: a whole pool.
+    modes : sequence of (sequence of Mode or None), optional
+        Modes in which each node may run, in the order of ``work``; None: the node has no modes, but its demands. With
+        modes, ``work`` is only a measure of size. Excludes ``run_times``.
     num_tasks : array_like of shape (num_nodes,), optional
         Number of parallel tasks of each node, for :class:`TaskCluster`; default: 1.
     task_times : sequence of TaskTimes, optional
@@ -82,7 +130,7 @@ class Job:
 
     Attributes
     ----------
-    work, names, run_times, eligible, required_features, demands, num_tasks, task_times
+    work, names, run_times, eligible, required_features, demands, modes, num_tasks, task_times
         As given, but in topological order and read-only.
     parent_start, parent_index, parent_size : numpy.ndarray
         Edges grouped by child: the parents of node i are ``parent_index[parent_start[i] : parent_start[i + 1]]``, in
@@ -116,6 +164,7 @@ class Job:
         eligible: Sequence[Iterable[str] | None] | None = None,
         required_features: Sequence[Iterable[str] | None] | None = None,
         demands: Sequence[Mapping[str, float] | None] | None = None,
+        modes: Sequence[Sequence[Mode] | None] | None = None,
         num_tasks: ArrayLike | None = None,
         task_times: Sequence[TaskTimes] | None = None,
         label: str = "",
@@ -150,6 +199,7 @@ class Job:
         if demands is not None and len(demands) != len(work):
             raise WorkloadError(f"job {job_id}: demands: got {len(demands)}, expected {len(work)}, one per node")
         self.demands = None if demands is None else tuple(demands[node] for node in order)
+        self.modes = self._modes(modes, order, named)
         counts = np.ones(len(order)) if num_tasks is None else num_tasks
         self.num_tasks = self._per_node("number of tasks", counts, order, named, least=1, whole=True).astype(np.int64)
         self.num_tasks.flags.writeable = False
@@ -236,6 +286,25 @@ class Job:
         found = sets_of_names(f"job {self.job_id}: {what}", values, named, WorkloadError)
         return tuple(found[node] for node in order) if any(each is not None for each in found) else None
 
+    def _modes(
+        self, given: Sequence[Sequence[Mode] | None] | None, order: Indices, named: tuple[str, ...]
+    ) -> tuple[tuple[Mode, ...] | None, ...] | None:
+        """Return the modes per node in topological order; None if no node has any."""
+        if given is None or all(modes is None for modes in given):
+            return None
+        if len(given) != len(order):
+            raise WorkloadError(f"job {self.job_id}: modes: got {len(given)}, expected {len(order)}, one per node")
+        if self.run_times is not None:
+            raise WorkloadError(f"job {self.job_id}: got modes and run_times, expected only one of them")
+        found = []
+        for place, node in enumerate(order.tolist()):
+            modes = given[node]
+            what = f"job {self.job_id}: modes of node {named[node]!r}"
+            if modes is not None and self.demands is not None and self.demands[place] is not None:
+                raise WorkloadError(f"{what}: got demands of the node, too, expected only those of its modes")
+            found.append(None if modes is None else _checked_modes(what, modes))
+        return tuple(found)
+
     def __repr__(self) -> str:
         """Return the identifier, label, size and submission time."""
         label = f" {self.label}" if self.label else ""
@@ -302,7 +371,8 @@ class Job:
     def _is_unrestricted(self) -> bool:
         """Whether every node may run on every executor."""
         anywhere = self.run_times is None or bool((self.run_times < np.inf).all())
-        return anywhere and self.eligible is None and self.required_features is None and self.demands is None
+        restricted = self.eligible, self.required_features, self.demands, self.modes
+        return anywhere and all(each is None for each in restricted)
 
     def _restricted(self, table: Floats, executors: Executors) -> Floats:
         """Return run times with infinity on executors that are not eligible; raise WorkloadError if a node has none."""
@@ -310,19 +380,20 @@ class Job:
         if known is not None and known[0] is executors:
             found: Floats = known[1]
             return found
-        table = table.copy()
+        table, modes = table.copy(), self.modes_on(executors)
         for node in range(self.num_nodes):
-            names = None if self.eligible is None else self.eligible[node]
-            features = None if self.required_features is None else self.required_features[node]
-            for executor, (name, offered) in enumerate(zip(executors.names, executors.features, strict=True)):
-                if (names is not None and name not in names) or not offered.issuperset(features or ()):
-                    table[node, executor] = np.inf
+            if node in modes:
+                table[node] = modes[node].run_times.min(axis=0)
+            table[node, self._excluded(node, executors)] = np.inf
             if self.demands is not None and self.demands[node] is not None:
                 table[node, (executors.units < self._units(node, executors)).any(axis=1)] = np.inf
             if table[node].min() == np.inf:
+                names = None if self.eligible is None else self.eligible[node]
+                features = None if self.required_features is None else self.required_features[node]
                 by_name = "" if names is None else f", eligible: {_shortened(sorted(names))}"
                 by_feature = "" if features is None else f", required features: {_shortened(sorted(features))}"
                 by_demand = "" if self.demands is None else f", demands: {self.demands[node]}"
+                by_demand = by_demand if node not in modes else f", modes: {len(modes[node].units)}"
                 raise WorkloadError(
                     f"job {self.job_id}: node {self.names[node]!r} may run on no executor of the cluster"
                     f"{by_name}{by_feature}{by_demand}; expected at least one of {_shortened(executors.names)}"
@@ -331,16 +402,68 @@ class Job:
         self.__dict__["_last_restricted"] = executors, table
         return table
 
+    def _excluded(self, node: int, executors: Executors) -> list[int]:
+        """Return the executors that the names and features of a node exclude."""
+        names = None if self.eligible is None else self.eligible[node]
+        features = None if self.required_features is None else self.required_features[node]
+        return [
+            executor
+            for executor, (name, offered) in enumerate(zip(executors.names, executors.features, strict=True))
+            if (names is not None and name not in names) or not offered.issuperset(features or ())
+        ]
+
     def _units(self, node: int, executors: Executors) -> list[int]:
         """Return the amounts that a node with demands takes of each resource, in millionths."""
         assert self.demands is not None
-        what = f"job {self.job_id}: demands of node {self.names[node]!r}"
+        return self._counted(f"demands of node {self.names[node]!r}", self.demands[node] or {}, executors)
+
+    def _counted(self, what: str, demands: Mapping[str, float], executors: Executors) -> list[int]:
+        """Return demands in millionths of each resource."""
+        what = f"job {self.job_id}: {what}"
         if not executors.resources:
-            raise WorkloadError(f"{what}: got {self.demands[node]}, but the executors have no capacities")
-        return units_of(what, self.demands[node] or {}, executors.resources, WorkloadError)
+            raise WorkloadError(f"{what}: got {demands}, but the executors have no capacities")
+        return units_of(what, demands, executors.resources, WorkloadError)
+
+    def modes_on(self, executors: Executors) -> dict[int, ModesOnPools]:
+        """Return the modes of the nodes that have several ways to run.
+
+        Parameters
+        ----------
+        executors : Executors
+            Pools of the cluster.
+
+        Returns
+        -------
+        dict of int to ModesOnPools
+            Modes by node; empty if no node has modes.
+
+        Raises
+        ------
+        WorkloadError
+            If the executors are no pools, or a mode demands a resource that they do not have.
+        """
+        found = {}
+        for node, modes in enumerate(self.modes or ()):
+            if modes is not None:
+                what = f"demands of node {self.names[node]!r} in mode"
+                units = [self._counted(f"{what} {at}", mode.demands, executors) for at, mode in enumerate(modes)]
+                table = np.array(
+                    [
+                        [
+                            mode.run_time if mode.eligible is None or name in mode.eligible else np.inf
+                            for name in executors.names
+                        ]
+                        for mode in modes
+                    ]
+                )
+                amounts = np.array(units, dtype=np.int64)
+                table[(amounts[:, None] > executors.units).any(axis=2)] = np.inf
+                table[:, self._excluded(node, executors)] = np.inf
+                found[node] = ModesOnPools(table, amounts)
+        return found
 
     def units_on(self, executors: Executors) -> list[list[int] | None]:
-        """Return the amounts that each node takes of each resource of a pool while it runs; None for a whole pool.
+        """Return the amounts that each node without modes takes of each resource of a pool; None for a whole pool.
 
         Parameters
         ----------
@@ -422,6 +545,20 @@ def _checked_id(job_id: Any) -> int:
     if not isinstance(known, int) or isinstance(known, bool) or not -(2**63) <= known < 2**63:
         raise WorkloadError(f"job {job_id!r}: job_id: got {job_id!r}, expected an integer from -2**63 to 2**63 - 1")
     return known
+
+
+def _checked_modes(what: str, modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    """Return the modes of a node; raise WorkloadError if one is invalid."""
+    found = []
+    for number, mode in enumerate(modes):
+        if not isinstance(mode, Mode) or not isinstance(mode.demands, Mapping):
+            raise WorkloadError(f"{what}: got {mode!r}, expected a Mode with a run time and demands by resource")
+        time = numbers(f"{what}: run time in mode {number}", mode.run_time, shape=(), least=0, error=WorkloadError)
+        names = sets_of_names(f"{what}: eligible", [mode.eligible], [f"mode {number}"], WorkloadError)[0]
+        found.append(Mode(time.item(), dict(mode.demands), names))
+    if not found:
+        raise WorkloadError(f"{what}: got none, expected at least one")
+    return tuple(found)
 
 
 def means_where_eligible(run_times: Floats) -> Floats:
@@ -520,9 +657,9 @@ def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) 
     ----------
     graph : networkx.DiGraph
         Graph whose nodes have the attribute ``work``. ``num_tasks``, ``run_times`` (seconds on each executor),
-        ``task_times``, ``eligible`` (names of executors), ``required_features`` and ``demands`` are optional; the
-        first three must be given for all nodes or for none. Edges have the attribute ``size`` (default: 0). A
-        MultiDiGraph is accepted if no two edges join the same nodes in the same direction.
+        ``task_times``, ``eligible`` (names of executors), ``required_features``, ``demands`` and ``modes`` are
+        optional; the first three must be given for all nodes or for none. Edges have the attribute ``size`` (default:
+        0). A MultiDiGraph is accepted if no two edges join the same nodes in the same direction.
     job_id : int, optional
         Identifier of the job. Default: the graph's attribute ``job_id``, or 0.
     **options
@@ -544,7 +681,7 @@ def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) 
         raise WorkloadError(f"job {job_id}: graph: got an undirected graph, expected a networkx.DiGraph")
     nodes = list(graph.nodes)
     columns: dict[str, Any] = {}
-    for attribute in ("eligible", "required_features", "demands"):
+    for attribute in ("eligible", "required_features", "demands", "modes"):
         given = [graph.nodes[node].get(attribute) for node in nodes]
         columns[attribute] = None if all(each is None for each in given) else given
     for attribute in ("work", "run_times", "num_tasks", "task_times"):
@@ -577,7 +714,8 @@ def to_networkx(job: Job) -> nx.DiGraph:
     networkx.DiGraph
         Graph with the attributes ``job_id``, ``submission_time`` and ``label``. Its nodes are keyed by name, in
         topological order, with the attributes ``work`` and ``num_tasks``, and ``run_times``, ``task_times``,
-        ``eligible``, ``required_features`` and ``demands`` if the job has them. Its edges have the attribute ``size``.
+        ``eligible``, ``required_features``, ``demands`` and ``modes`` if the job has them. Its edges have the attribute
+        ``size``.
     """
     import networkx as nx
 
@@ -592,8 +730,9 @@ def to_networkx(job: Job) -> nx.DiGraph:
             found = None if sets is None else sets[node]
             if found is not None:
                 attributes[attribute] = sorted(found)
-        if job.demands is not None and job.demands[node] is not None:
-            attributes["demands"] = job.demands[node]
+        for attribute, values in (("demands", job.demands), ("modes", job.modes)):
+            if values is not None and values[node] is not None:
+                attributes[attribute] = values[node]
         graph.add_node(name, **attributes)
     for child, parents in enumerate(job.parent_lists):
         graph.add_edges_from((job.names[parent], job.names[child], {"size": size}) for parent, size in parents)

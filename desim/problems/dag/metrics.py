@@ -42,7 +42,17 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.measures import mean, summary
 from desim.problem import Metric, Metrics, bounded
-from desim.problems.dag.tables import CHANNELS, COPIES, EDGES, EXECUTORS, JOBS, NODES, OUTAGES, TRANSFERS
+from desim.problems.dag.tables import (
+    CHANNELS,
+    COPIES,
+    EDGES,
+    EXECUTORS,
+    JOBS,
+    NODES,
+    OUTAGES,
+    TRANSFERS,
+    with_demands,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -185,8 +195,30 @@ def _shares(result: Result, node: IntArray) -> tuple[Floats, ...]:
         share = np.empty((len(node), len(capacity)))
         ratio = np.divide(demand, capacity, out=np.zeros(share.shape), where=capacity > 0)
         share[node] = np.minimum(ratio, 1.0)
+        if "modes" in result.info:
+            _share_of_modes(result, resource, capacity, node, share)
         found.append(share)
     return tuple(found)
+
+
+def _share_of_modes(result: Result, resource: str, capacity: Floats, node: IntArray, share: Floats) -> None:
+    """Set the shares of nodes with modes so that, times the shortest run time, they are the least share times time."""
+    import polars as pl
+
+    key = ["arrival_number", "node"]
+    place = pl.Series("place", node)
+    places = result.scan("nodes").select(key).collect().with_columns(place)
+    modes = result.scan("modes").collect().join(places, on=key, how="left").sort("place", maintain_order=True)
+    times = np.array(modes["run_times"].to_list())
+    taken = modes[f"demand_{resource}"].to_numpy()[:, None]
+    parts = np.divide(taken, capacity, out=np.zeros(times.shape), where=(capacity > 0) & (times < np.inf))
+    least = np.where(times < np.inf, times, 0.0) * parts
+    least[times == np.inf] = np.inf
+    rows = modes["place"].to_numpy()
+    first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    quickest, least = np.minimum.reduceat(times, first), np.minimum.reduceat(least, first)
+    known = (quickest > 0) & (quickest < np.inf)
+    share[rows[first]] = np.divide(least, quickest, out=np.zeros(least.shape), where=known)
 
 
 def _fastest_channel(result: Result, count: int) -> tuple[float, float]:
@@ -377,6 +409,8 @@ def _measure(result: Result) -> dict[str, float]:
         )
     )
     copies = copies.with_row_index("row")
+    if "modes" in result.info:
+        copies = copies.hstack(COPIES.select(result.scan("copies"), "mode"))
     wasted = _is(copies, "outcome", "interrupted")
     if result.info["granularity"] == "node":
         started = copies.filter(pl.col("starting_time").is_not_null())
@@ -404,11 +438,10 @@ def _utilization(result: Result, copies: pl.DataFrame, wasted: Mask, begin: floa
     down = np.zeros(result.info["num_executors"])
     after = end - np.clip(events["time"].to_numpy(), begin, end)
     np.add.at(down, events["executor"].to_numpy(), np.where(_is(events, "event", "down"), after, -after))
-    placed = copies.join(
-        result.scan("nodes").collect(), on=["arrival_number", "node"], how="left", maintain_order="left"
-    )
-    values, useful = {}, []
-    for resource in result.info["resources"]:
+    values, useful, resources = {}, [], result.info["resources"]
+    modes = result.scan("modes").collect() if "modes" in result.info else None
+    placed = with_demands(copies, result.scan("nodes").collect(), modes, resources)
+    for resource in resources:
         capacity = result.scan("executors").select(f"capacity_{resource}").collect().to_numpy()[:, 0]
         held = placed.select(pl.col(f"demand_{resource}").fill_null(np.inf)).to_numpy()[:, 0]
         amounts = np.minimum(held, capacity[copies["executor"].to_numpy()]) * lengths

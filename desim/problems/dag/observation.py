@@ -13,7 +13,7 @@ from desim.problems.dag.executors import Executors
 from desim.problems.dag.pools import PoolPlan
 from desim.problems.dag.state import JobState
 
-__all__ = ["Assign", "DagObservation", "explain"]
+__all__ = ["Assign", "DagObservation", "explain", "explain_mode"]
 
 
 class Assign(NamedTuple):
@@ -37,6 +37,9 @@ class Assign(NamedTuple):
     position : int, optional
         Number of waiting copies in the executor's queue that stay ahead; default: all. The inserted copies must fit
         into the idle time there, so that no copy is expected to start later than before.
+    mode : int, optional
+        Mode of the node on a pool, from 0; default: the one in which it is expected to finish first at the end of the
+        queue. Duplicates run in such a mode, too.
     """
 
     job_id: int
@@ -44,6 +47,7 @@ class Assign(NamedTuple):
     executor: int
     duplicates: tuple[int, ...] = ()
     position: int | None = None
+    mode: int | None = None
 
 
 class DagObservation:
@@ -119,10 +123,35 @@ class DagObservation:
         node : int
             A ready node.
         """
-        found: NDArray[np.bool_] = (state.run_times[node] < np.inf) & (state.ready_times(node) <= self.time)
-        units, free = state.units[node], self.free_units
-        found &= (free >= (self.executors.units if units is None else units)).all(axis=1)
+        if state.modes and node in state.modes:
+            fitting: NDArray[np.bool_] = self.fitting_modes(state, node).min(axis=0) < np.inf
+            return fitting
+        units = state.units[node]
+        return self._fit(state, node, state.run_times[node], self.executors.units if units is None else units)
+
+    def _fit(self, state: JobState, node: int, run_times: Any, units: Any) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = (run_times < np.inf) & (state.ready_times(node) <= self.time)
+        found &= (self.free_units >= units).all(axis=1)
         return found & (self.available_times < np.inf)
+
+    def fitting_modes(self, state: JobState, node: int) -> NDArray[np.float64]:
+        """Return the run times of a node in the modes and on the pools in which it would start at once.
+
+        Parameters
+        ----------
+        state : JobState
+            State of the job.
+        node : int
+            A ready node with modes.
+
+        Returns
+        -------
+        numpy.ndarray of shape (num_modes, num_executors)
+            Run times in seconds, infinite where the node would not start at once.
+        """
+        times, units = state.modes[node]
+        fits = [self._fit(state, node, *mode) for mode in zip(times, units, strict=True)]
+        return np.where(fits, times, np.inf)
 
     @property
     def executor_queues(self) -> Mapping[int, ExecutorQueue]:
@@ -154,6 +183,7 @@ def explain(observation: DagObservation, action: Any) -> str:
     refused = f"job {action.job_id} node {action.node} cannot be assigned"
     return (
         _unknown(observation, state, action, refused)
+        or explain_mode(state, action, refused)
         or _not_ready(state, action, refused)
         or _no_place(observation, action, refused)
     )
@@ -173,6 +203,19 @@ def _unknown(observation: DagObservation, state: JobState, action: Assign, refus
         if state.run_times[node, action.executor] == np.inf:
             able = np.flatnonzero(state.run_times[node] < np.inf).tolist()
             return f"{refused}: executor {action.executor} may not run node {node}; expected one of {able}"
+    return ""
+
+
+def explain_mode(state: JobState, action: Assign, refused: str = "") -> str:
+    """Return what is wrong with the mode of an action; empty if nothing is."""
+    if action.mode is None:
+        return ""
+    modes = state.modes.get(int(action.node))
+    if modes is None:
+        return f"{refused}: mode: got {action.mode!r}, expected None: the node has no modes"
+    able = np.flatnonzero(modes.run_times[:, action.executor] < np.inf).tolist()
+    if not isinstance(action.mode, int | np.integer) or action.mode not in able:
+        return f"{refused}: mode: got {action.mode!r}, expected one of {able} on executor {action.executor}"
     return ""
 
 

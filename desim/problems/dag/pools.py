@@ -54,8 +54,28 @@ class PoolQueue(ExecutorQueue):
 
     def demand(self, copy: Copy) -> list[int]:
         """Return the amounts that a copy takes of the pool."""
-        found = copy.state.units[copy.node]
+        found = copy.state.demand(copy.node, copy.mode)
         return self.capacity if found is None else found
+
+    def soonest_mode(self, state: JobState, node: int, executor: int, ready: float) -> int:
+        """Return the mode in which a node is expected to finish first at the end of the queue; ties go to the first.
+
+        Parameters
+        ----------
+        state : JobState
+            Job of the node, which has modes.
+        node, executor : int
+            The node, and this pool.
+        ready : float
+            Time at which its data are there, in seconds.
+        """
+        modes = state.modes[node]
+        times = modes.run_times[:, executor]
+        finishes = [
+            self.tail.copy().start(ready, units) + time if time < np.inf else np.inf
+            for time, units in zip(times.tolist(), modes.units.tolist(), strict=True)
+        ]
+        return int(np.argmin(finishes))
 
     def fits(self, copy: Copy) -> bool:
         """Return whether the amounts that a copy demands are free beside the copies that run."""
@@ -89,6 +109,12 @@ class Tail:
         self.time = 0.0
         self.free = list(capacity)
         self.ends: list[tuple[float, int, list[int]]] = []
+
+    def copy(self) -> Tail:
+        """Return a copy, to try a start."""
+        other = Tail(self.free)
+        other.time, other.ends = self.time, self.ends.copy()
+        return other
 
     def take(self, start: float, finish: float, demand: list[int]) -> None:
         """Take amounts from one time to another."""
@@ -140,8 +166,14 @@ class PoolPlan(Plan):
         self.executor_queues.update(self._pools)
         self.free = executors.units.copy()
 
-    def assign(self, state: JobState, nodes: Sequence[int], executor: int, position: int | None) -> list[Copy] | None:
-        """Append copies of nodes to a pool's queue; None if a position before the end is asked for."""
+    def assign(
+        self, state: JobState, nodes: Sequence[int], executor: int, position: int | None, mode: int | None = None
+    ) -> list[Copy] | None:
+        """Append copies of nodes to a pool's queue; None if a position before the end is asked for.
+
+        The mode is that of the last node. Others, and those without a given mode, run in the mode in which they are
+        expected to finish first.
+        """
         self.refresh()
         table = self._pools[executor]
         if position is not None and position != len(table.waiting):
@@ -151,8 +183,11 @@ class PoolPlan(Plan):
             copy = state.new_copy(node, executor, now=self._env.now, sequence=self._sequence, start=0.0, finish=0.0)
             self._sequence += 1
             ready = max(state.ready_time(node, executor), self._env.now)
+            if state.modes and node in state.modes:
+                own = mode if node == nodes[-1] else None
+                copy.mode = table.soonest_mode(state, node, executor, ready) if own is None else own
             copy.start = table.tail.start(ready, table.demand(copy))
-            copy.finish = copy.start + state.run_times.item(node, executor)
+            copy.finish = copy.start + state.run_time(node, executor, copy.mode)
             table.tail.take(copy.start, copy.finish, table.demand(copy))
             self.free[executor] -= table.demand(copy)
             self.available[executor] = max(self.available.item(executor), copy.finish)
@@ -160,6 +195,11 @@ class PoolPlan(Plan):
             state.add(copy)
         table.waiting.extend(copies)
         return copies
+
+    def move(self, copy: Copy, start: float) -> None:
+        """Change a copy's expected start, and mark pools that this may affect."""
+        super().move(copy, start)
+        copy.finish = start + copy.state.run_time(copy.node, copy.executor, copy.mode)
 
     def begin(self, copy: Copy, start: float) -> None:
         """Start the first waiting copy of a pool at a given time."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from desim.problems.dag.executors import MILLION
 from desim.problems.dag.job import Job
+from desim.problems.dag.tables import with_demands
 from desim.tables import Table
 from desim.validation import Recorded
 
@@ -31,6 +32,7 @@ __all__ = [
     "copies",
     "downs",
     "executor_faults",
+    "has_modes",
     "has_outages",
     "has_shared_links",
     "held_shares",
@@ -95,6 +97,11 @@ def moves_alone(run: Recorded) -> bool:
 def on_pools(run: Recorded) -> bool:
     """Return whether executors are pools, which run several nodes at once."""
     return bool(run.info.get("resources"))
+
+
+def has_modes(run: Recorded) -> bool:
+    """Return whether nodes have several modes."""
+    return "modes" in run.info
 
 
 def one_by_one(run: Recorded) -> bool:
@@ -185,9 +192,10 @@ def copies(run: Recorded) -> pl.DataFrame:
     """Return the copies joined with their jobs and nodes.
 
     Extra columns: ``row``; ``submission_time`` of the job, null if there is no such job; ``ended``, when the job
-    completed, null before; ``num_parents`` and ``parts`` of the node, null if there is no such node; ``whole``, the run
-    time, null if it was sampled; ``end``, when the copy left its executor, infinite if it still runs; ``gone``, when
-    its result was lost or it was interrupted, infinite if never, null if unknown; ``what``, its name.
+    completed, null before; ``num_parents`` and ``parts`` of the node, null if there is no such node; ``run_times`` in
+    its mode and, in runs with modes, ``num_modes``; ``whole``, the run time, null if it was sampled; ``end``, when the
+    copy left its executor, infinite if it still runs; ``gone``, when its result was lost or it was interrupted,
+    infinite if never, null if unknown; ``what``, its name.
 
     Parameters
     ----------
@@ -202,6 +210,11 @@ def copies(run: Recorded) -> pl.DataFrame:
     kind = pl.when("duplicate").then(pl.lit("duplicate of ")).otherwise(pl.lit(""))
     frame = _beside(run["copies"].with_row_index("row"), of_jobs, KEY)
     frame = _beside(_beside(frame, of_nodes, NODE), run["executors"].select("executor", "speed"), "executor")
+    if has_modes(run):
+        modes = run["modes"].select(*NODE, "mode", in_mode="run_times")
+        counts = modes.group_by(NODE).agg(num_modes=pl.len())
+        frame = _beside(_beside(frame, modes, [*NODE, "mode"]), counts, NODE)
+        frame = frame.with_columns(col("num_modes").fill_null(1), run_times=pl.coalesce("in_mode", "run_times"))
     frame = frame.with_columns(
         outcome=col("outcome").cast(pl.String),
         whole=pl.when(~(pl.lit(by_task(run)) & col("measured"))).then(
@@ -468,7 +481,8 @@ def pool_faults(run: Recorded) -> Iterator[str]:
     demands = [f"demand_{resource}" for resource in resources]
     capacities = run["executors"].select(f"capacity_{resource}" for resource in resources).to_numpy()
     data = run.once(transfers).group_by(row="copy").agg(data=col("arrival_time").max())
-    frame = _beside(_beside(run.once(copies), run["nodes"].select(*NODE, *demands), NODE), data, "row")
+    modes = run["modes"] if has_modes(run) else None
+    frame = _beside(with_demands(run.once(copies), run["nodes"], modes, resources), data, "row")
     moments = {*run.once(downs)["at"].to_list(), *frame.filter(col("outcome") == "withdrawn")["ended"].to_list()}
     started = frame.filter(col("starting_time").is_not_null() & (col("executor") < len(capacities)))
     started = started.with_columns(repair=last_repair(run, started["executor"], started["starting_time"]))

@@ -28,7 +28,7 @@ import polars as pl
 
 from desim.problems.dag import recorded
 from desim.problems.dag.recorded import KEY, NODE, by_node, by_task, copies, transfers
-from desim.problems.dag.tables import EDGES, NODES
+from desim.problems.dag.tables import EDGES, MODES, NODES
 from desim.validation import Check, Recorded, conservation_rule, horizon_rule, rounding, rule, unique_ids_rule
 
 __all__ = ["RULES"]
@@ -290,6 +290,17 @@ def _submitted(run: Recorded) -> Iterator[tuple[Any, ...]]:
 _OF_JOBS = conservation_rule(
     ("job_id", "submission_time", "label", "num_nodes", "num_edges", "work", "data_size"), rows=_submitted
 )
+
+
+def _without_mode(run: Recorded) -> pl.DataFrame:
+    """Return the nodes with modes whose run times are not those of the quickest mode on each executor."""
+    key = [*KEY, "node"]
+    times = run["modes"].select(*key, "run_times", executor=pl.int_ranges(col("run_times").list.len()))
+    least = times.explode("run_times", "executor").group_by(*key, "executor").agg(col("run_times").min())
+    frame = least.sort(*key, "executor").group_by(key, maintain_order=True).agg(least="run_times")
+    return frame.join(run["nodes"].select(*NODE, "run_times"), on=NODE, how="left", maintain_order="left")
+
+
 _OF_PARTS = (
     Check(
         "nodes",
@@ -302,6 +313,13 @@ _OF_PARTS = (
         partial(recorded.unconserved, table=EDGES),
         "job {job_id} was submitted with an edge from node {parent} to {child} of size {size}; expected the same in "
         "table edges",
+    ),
+    Check(
+        "modes",
+        partial(recorded.unconserved, table=MODES),
+        "job {job_id} was submitted with mode {mode} of node {node} and run times {run_times}; expected the same in "
+        "table modes",
+        recorded.has_modes,
     ),
 )
 
@@ -331,6 +349,12 @@ RULES = (
             "finite on at least one executor",
         ),
         Check(
+            _without_mode,
+            col("run_times").ne_missing(col("least")),
+            "job {job_id} node {node}: run_times: got {run_times}, expected {least}, those of the quickest mode",
+            recorded.has_modes,
+        ),
+        Check(
             _edges,
             (col("parent") < 0) | (col("parent") >= col("child")) | (col("child") >= col("num_nodes")),
             "job {job_id}: got an edge from node {parent} to node {child}, expected ascending numbers of its "
@@ -353,6 +377,12 @@ RULES = (
         ),
         Check(copies, col("parts").is_null(), "{what} in row {row}: the job has no such node"),
         _no_task(copies),
+        Check(
+            copies,
+            (col("mode") < 0) | (col("mode") >= col("num_modes")),
+            "{what} in row {row}: mode: got {mode}, expected a number from 0 to below {num_modes}",
+            recorded.has_modes,
+        ),
         _no_executor(copies, "executor"),
         Check(
             transfers,

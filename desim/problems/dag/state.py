@@ -11,7 +11,7 @@ import simpy
 from numpy.typing import NDArray
 
 from desim.problems.dag.executors import Executors
-from desim.problems.dag.job import Job
+from desim.problems.dag.job import Job, ModesOnPools
 
 __all__ = ["Copy", "InputTransfer", "JobState", "Setting"]
 
@@ -62,6 +62,8 @@ class Copy:
         Start and finish in seconds: expected until they have happened, actual afterwards.
     task : int
         Number of the task within its node; 0 if nodes are not split into tasks.
+    mode : int
+        Mode in which the node runs; 0 if it has no modes.
     receiving : float
         Time since when the executor has been waiting for the copy's data, in seconds; NaN before.
     due : float
@@ -81,6 +83,7 @@ class Copy:
     start: float
     finish: float
     task: int = 0
+    mode: int = 0
     receiving: float = float("nan")
     due: float = float("nan")
     has_started: bool = False
@@ -148,8 +151,10 @@ class JobState:
     is_restricted : bool
         Whether some node may not run on some executor.
     units : list of (list of int, or None)
-        Amounts that each node takes of a pool's resources, in millionths, None for a whole pool; see
+        Amounts that each node without modes takes of a pool's resources, in millionths, None for a whole pool; see
         :class:`Executors`.
+    modes : dict of int to ModesOnPools
+        Modes of the nodes that have several ways to run; ``run_times`` has those of the quickest mode.
     copies : list of list of Copy
         Copies of each node, in order of assignment.
     assigned, finished : numpy.ndarray of bool, shape (num_nodes,)
@@ -178,6 +183,7 @@ class JobState:
         self.run_times = job.run_times_on(executors)
         self.is_restricted = not bool((self.run_times < np.inf).all())
         self.units = job.units_on(executors) if executors.resources else []
+        self.modes: dict[int, ModesOnPools] = job.modes_on(executors) if job.modes else {}
         self.copies: list[list[Copy]] = [[] for _ in range(job.num_nodes)]
         self.assigned: Mask = np.zeros(job.num_nodes, dtype=bool)
         self.finished: Mask = np.zeros(job.num_nodes, dtype=bool)
@@ -363,6 +369,16 @@ class JobState:
         self._back_since = back_since
         self._last_arrivals = -1, self._last_arrivals[1]
         self._ready = [None] * self.job.num_nodes
+
+    def demand(self, node: int, mode: int) -> list[int] | None:
+        """Return the amounts that a node takes of a pool in a mode, in millionths; None for a whole pool."""
+        modes = self.modes.get(node) if self.modes else None
+        return self.units[node] if modes is None else modes.units[mode].tolist()
+
+    def run_time(self, node: int, executor: int, mode: int) -> float:
+        """Return the run time of a node on a pool in a mode, in seconds."""
+        modes = self.modes.get(node) if self.modes else None
+        return self.run_times.item(node, executor) if modes is None else modes.run_times.item(mode, executor)
 
     def delay(self, copy: Copy) -> float:
         """Return the time that a free executor needs before it can run a copy, in seconds."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.checks import MOST_ITEMS
-from desim.problems.dag.executors import Executors
+from desim.problems.dag.executors import MILLION, Executors
 from desim.problems.dag.job import Job
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
@@ -20,12 +20,17 @@ __all__ = [
     "EXECUTORS",
     "INFO",
     "JOBS",
+    "MODES",
     "NODES",
     "OUTAGES",
     "TABLES",
     "TRANSFERS",
     "info_faults",
+    "with_demands",
 ]
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Columns = dict[str, Any]
 
@@ -41,6 +46,7 @@ INFO = (
     Column("planned_end", "float", "end of the plan at the last assignment", unit="s", optional=True),
     Column("transfers", "text", "event at which transfers may begin", values=("when_finished", "when_assigned")),
     Column("outages_lose_data", "boolean", "whether an executor that fails loses the results that it holds"),
+    Column("modes", "boolean", "whether nodes have several modes", optional=True),
 )
 
 
@@ -105,9 +111,7 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
 def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
     """Convert rows (job, arrival number) to columns."""
     jobs, counts = [job for job, _ in rows], [job.num_nodes for job, _ in rows]
-    executors = Executors(
-        info["speeds"], names=info["executors"], features=info.get("features"), capacities=info.get("capacities")
-    )
+    executors = _executors_of(info)
     tables = [job.recorded_run_times(executors) for job in jobs]
     times = [
         [None] * job.num_nodes if table is None else table.tolist() for job, table in zip(jobs, tables, strict=True)
@@ -127,6 +131,67 @@ def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns
             for resource in executors.resources
         },
     }
+
+
+def _executors_of(info: Mapping[str, Any]) -> Executors:
+    """Return the executors of a run, without their channels."""
+    return Executors(
+        info["speeds"], names=info["executors"], features=info.get("features"), capacities=info.get("capacities")
+    )
+
+
+def _pack_modes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
+    """Convert rows (job, arrival number) to columns."""
+    executors = _executors_of(info)
+    found = [
+        (job.job_id, node, mode, times, units, number)
+        for job, number in rows
+        for node, modes in job.modes_on(executors).items()
+        for mode, (times, units) in enumerate(zip(modes.run_times.tolist(), modes.units.tolist(), strict=True))
+    ]
+    ids, nodes, modes, times, units, numbers = columns_of(found, 6)
+    amounts = np.array(units, dtype=np.int64).reshape(len(found), -1) / MILLION
+    return {
+        "job_id": ids,
+        "node": nodes,
+        "mode": modes,
+        "run_times": times,
+        "arrival_number": numbers,
+        **{f"demand_{name}": column for name, column in zip(executors.resources, amounts.T, strict=True)},
+    }
+
+
+def with_demands(
+    copies: pl.DataFrame, nodes: pl.DataFrame, modes: pl.DataFrame | None, resources: Sequence[str]
+) -> pl.DataFrame:
+    """Return copies with the amounts that they take of a pool, in columns ``demand_{resource}``.
+
+    Parameters
+    ----------
+    copies : polars.DataFrame
+        Copies with ``arrival_number`` and ``node``, and ``mode`` if nodes have modes.
+    nodes : polars.DataFrame
+        Table of nodes.
+    modes : polars.DataFrame or None
+        Table of modes; None if nodes have none.
+    resources : sequence of str
+        Names of the resources.
+
+    Returns
+    -------
+    polars.DataFrame
+        Copies in their order; null for a whole pool.
+    """
+    import polars as pl
+
+    key, demands = ["arrival_number", "node"], [f"demand_{resource}" for resource in resources]
+    found = copies.join(nodes.select(*key, *demands), on=key, how="left", maintain_order="left")
+    if modes is None:
+        return found
+    own = modes.select(*key, "mode", *demands)
+    found = found.join(own, on=[*key, "mode"], how="left", maintain_order="left", suffix="_in_mode")
+    chosen = {name: pl.coalesce(f"{name}_in_mode", name) for name in demands}
+    return found.with_columns(**chosen).drop(f"{name}_in_mode" for name in demands)
 
 
 def _pack_edges(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
@@ -242,10 +307,37 @@ NODES = Table(
             finite=False,
         ),
         Column("measured", "boolean", "whether task durations were sampled from measured ones"),
-        Column("demand_{}", "float", "amount of a pool that the node takes", null="for a whole pool", each="resources"),
+        Column(
+            "demand_{}",
+            "float",
+            "amount of a pool that the node takes",
+            null="for a whole pool, and for nodes with modes",
+            each="resources",
+        ),
         _OF_JOB,
     ),
     pack=_pack_nodes,
+)
+
+MODES = Table(
+    "modes",
+    "a mode of a node",
+    (
+        _JOB_ID,
+        Column("node", "integer", "number of the node within the job"),
+        Column("mode", "integer", "number of the mode within the node", least=0),
+        Column(
+            "run_times",
+            "floats",
+            "run time on each pool, infinite where the mode is impossible",
+            unit="s",
+            finite=False,
+        ),
+        Column("demand_{}", "float", "amount of a pool that the node takes", each="resources"),
+        _OF_JOB,
+    ),
+    pack=_pack_modes,
+    only_with="modes",
 )
 
 EDGES = Table(
@@ -282,6 +374,7 @@ COPIES = Table(
             values=("completed", "interrupted", "withdrawn", "running", "queued"),
         ),
         _OF_JOB,
+        Column("mode", "integer", "mode of the node, 0 if it has none", least=0, only_with="modes"),
     ),
     status="outcome",
 )
@@ -339,4 +432,4 @@ OUTAGES = Table(
     ),
 )
 
-TABLES = (JOBS, NODES, EDGES, COPIES, TRANSFERS, EXECUTORS, CHANNELS, OUTAGES)
+TABLES = (JOBS, NODES, EDGES, COPIES, TRANSFERS, EXECUTORS, CHANNELS, OUTAGES, MODES)
