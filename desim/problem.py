@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import pkgutil
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -21,7 +22,7 @@ import simpy
 
 from desim.checks import items
 from desim.core import Resumable, start_process
-from desim.exceptions import InvalidConfiguration, MissingDependency, missing
+from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency, missing
 from desim.reprs import Summarized, arguments_of
 
 if TYPE_CHECKING:
@@ -81,8 +82,9 @@ class Metric:
     only_with : str
         Entry of a run's description that a run must have for this metric to exist.
     measure : callable or None
-        Function of the result that returns the value of a custom metric; None for one of the problem's. The result is
-        the whole run: its tables have the jobs of the warm-up and the cool-down, too.
+        Function of the result that returns the value of a custom metric; None for one of the problem's. The tables of
+        the result have the jobs of the warm-up and the cool-down, too; :attr:`desim.Result.measured_jobs` leaves
+        them out.
     least, most : float
         Ends of the range of possible values, beyond which no interval is drawn; infinite if unknown.
     """
@@ -132,6 +134,8 @@ class Metrics:
         Names of the metrics that a report shows first.
     incidents : tuple of str
         Names of metrics that comparisons show as well where a value is not 0: of what happens only in some workloads.
+    measured_jobs : callable or None
+        Called like `measure`; returns the rows of the job table that the statistics of jobs cover. None for all rows.
     """
 
     described: tuple[Metric, ...]
@@ -139,6 +143,7 @@ class Metrics:
     headline: tuple[str, ...] = ()
     main: tuple[str, ...] = ()
     incidents: tuple[str, ...] = ()
+    measured_jobs: Callable[..., pl.DataFrame] | None = None
 
     def __iter__(self) -> Iterator[Metric]:
         """Yield the descriptions in order."""
@@ -201,15 +206,23 @@ class Metrics:
 def _measured(
     measure: Callable[..., dict[str, float]], own: Sequence[Metric], result: Result, **options: Any
 ) -> dict[str, float]:
-    """Return metrics, also those of a user."""
+    """Return metrics, also those of a user; an error in one of these names the metric, the run and the line."""
+    from desim.user_code import place_of
+
     found = measure(result, **options)
+    result = copy(result)
+    result.metric_options = options
     for one in own:
         assert one.measure is not None
-        value = one.measure(result)
+        try:
+            value = one.measure(result)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}{place_of(error)}"
+            raise DesimError(f"metric {one.name} of {result}: {told}") from error
         try:
             found[one.name] = float(value)
         except (TypeError, ValueError):
-            raise InvalidConfiguration(f"metric {one.name}: got {value!r}, expected a number") from None
+            raise InvalidConfiguration(f"metric {one.name} of {result}: got {value!r}, expected a number") from None
     return found
 
 

@@ -69,6 +69,8 @@ class Result:
     ----------
     own_metrics : tuple of Metric
         Metrics besides those of the kind; results that are read from files have none.
+    metric_options : dict
+        Options of the metrics that are computed, such as a warm-up; empty but for custom metrics.
     arrays : callable, optional
         Returns columns of the job table by name as arrays, if the run has them without making a table.
     """
@@ -83,11 +85,15 @@ class Result:
         self.info = dict(info)
         self.kind = kind
         self.own_metrics: tuple[Metric, ...] = ()
+        self.metric_options: dict[str, Any] = {}
         self.arrays: Callable[[Iterable[str]], dict[str, NDArray[Any]]] | None = None
 
     def __repr__(self) -> str:
         """Return a line that identifies the run."""
-        words = (f"{key}={self.info[key]!r}" for key in ("problem", "agent", "seed", "status") if key in self.info)
+        facts = {key: self.info[key] for key in ("problem", "agent", "seed") if key in self.info}
+        facts |= {"window": self.info["window"][0]} if self.info.get("window") else {}
+        facts |= {"status": self.info["status"]} if "status" in self.info else {}
+        words = (f"{key}={value!r}" for key, value in facts.items())
         return f"Result({', '.join(words)})"
 
     def _repr_html_(self) -> str:
@@ -279,6 +285,18 @@ class Result:
     def jobs(self) -> pl.DataFrame:
         """Job table, one row per job, by submission time."""
         return self.table("jobs")
+
+    @property
+    def measured_jobs(self) -> pl.DataFrame:
+        """Rows of the job table that statistics of jobs cover, without those of a warm-up or cool-down.
+
+        For a run on a window of a log, they are the jobs of its measured interval. A custom metric gets a result that
+        knows the options of the metrics, such as ``--warm-up``.
+        """
+        from desim.problem import kind_of
+
+        select = kind_of(self).metrics.measured_jobs
+        return self.jobs if select is None else select(self, **self.metric_options)
 
     def metrics(self, **options: Any) -> dict[str, float]:
         """Return the problem's metrics by name; the reference lists their names, units and options."""

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration
 
-__all__ = ["LOADED", "is_reference", "load", "load_agent", "load_problem_factory", "named_by", "user_module"]
+__all__ = ["LOADED", "is_reference", "load", "load_agent", "load_problem_factory", "named_by", "place_of", "user_module"]
 
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 #: Audit event that tells which module is loaded by reference.
@@ -156,7 +156,7 @@ def load_agent(reference: str) -> Agent:
     except DesimError:
         raise
     except (Exception, SystemExit) as error:
-        told = f"{type(error).__name__}: {error}{_place_of(error)}"
+        told = f"{type(error).__name__}: {error}{place_of(error)}"
         raise InvalidConfiguration(f"{reference} cannot be created: {told}") from error
     if not callable(getattr(made, "act", None)):
         raise InvalidConfiguration(f"{reference}: {type(made).__name__} has no method act(observation)")
@@ -243,11 +243,11 @@ def _module(reference: str, name: str) -> ModuleType:
 
 
 def _complaint(reference: str, name: str, error: BaseException) -> str:
-    place = "" if isinstance(error, SyntaxError) else _place_of(error)
+    place = "" if isinstance(error, SyntaxError) else place_of(error)
     return f"{reference}: module {name} cannot be imported: {type(error).__name__}: {error}{place}"
 
 
-def _place_of(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """Return the file and line that an error comes from, in brackets; empty if no file is known."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     ours = [frame for frame in frames if not frame.filename.startswith("<") and Path(frame.filename) != Path(__file__)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import desim
 from desim import Metric, Result
 from desim.cli import main
-from desim.exceptions import InvalidConfiguration
+from desim.exceptions import ComparisonWarning, InvalidConfiguration
 from desim.plotting import comparison_figures
 from desim.problems.batch import BatchCluster
 from desim.workloads import lublin
@@ -61,6 +62,52 @@ def test_in_results() -> None:
             desim.simulate(BatchCluster(jobs, 16), "fcfs", metrics=[Metric(name, measure=lambda _: "much")]).metrics()  # type: ignore[arg-type, return-value]
     with pytest.raises(InvalidConfiguration, match=r"expected Metric\(name, measure=FUNCTION_OF_RESULT\)"):
         desim.simulate(BatchCluster(jobs, 16), "fcfs", metrics=[Metric("none")]).metrics()
+
+
+def waits_measured(result: Result) -> float:
+    """Return the mean wait of the measured jobs."""
+    return float(result.measured_jobs["waiting_time"].mean())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"split": "1d"}, {"warm_up": 40_000, "cool_down": 20_000}, {}])
+def test_they_can_leave_out_what_the_problem_leaves_out(options: dict[str, Any], tmp_path: Path) -> None:
+    mine = Metric("mine", measure=waits_measured)
+    given: Any = {"workers": 1, "metrics": [mine], "cores": 32, "jobs": 300, "out": tmp_path / "store"}
+    given |= options | ({"warm_up": "6h", "cool_down": "6h"} if "split" in options else {"seeds": 2})
+    found = desim.compare("batch", ["fcfs", "easy"], **given)
+    for one in found.all_runs:
+        assert one.metrics["mine"] == pytest.approx(one.metrics["waiting_time_mean"], rel=1e-12)
+        assert not options or one.load().jobs["waiting_time"].mean() != one.metrics["mine"]
+
+
+def test_of_slots_they_can_leave_out_the_warm_up() -> None:
+    counts: Any = [Metric("mine", measure=lambda result: len(result.measured_jobs))]
+    found = desim.compare("multiserver", ["fairness"], seeds=2, workers=1, metrics=counts, slots=40, warm_up_slots=10)
+    for one in found.all_runs:
+        assert one.metrics["mine"] == one.metrics["jobs_submitted"] > 0
+
+
+def failing(result: Result) -> float:
+    """Fail for one agent in one run."""
+    if result.info["agent"] == "easy-fcfs" and result.info["seed"] == 1:
+        raise ZeroDivisionError("no long job")
+    return 1.0
+
+
+@pytest.mark.parametrize("agents", [["fcfs", "easy"], ["easy"]])
+def test_one_that_raises_names_itself_agent_seed_and_line(agents: list[str]) -> None:
+    told = (
+        r"easy-fcfs, seed 1: metric failing of Result\(problem='batch', agent='easy-fcfs', seed=1, status='complete'\): "
+        r"ZeroDivisionError: no long job \(.*test_own_metrics.py, line \d+\)"
+    )
+    given: Any = {"seeds": 3, "workers": 1, "metrics": [Metric("failing", measure=failing)]} | SMALL
+    if len(agents) == 1:
+        with pytest.raises(desim.DesimError, match=told):
+            desim.compare("batch", agents, **given)
+        return
+    with pytest.warns(ComparisonWarning) as warned:
+        found = desim.compare("batch", agents, **given)
+    assert list(found.means) == ["fcfs"] and any(re.search(told, str(one.message)) for one in warned)
 
 
 @pytest.mark.parametrize("problem", ["batch", mine])

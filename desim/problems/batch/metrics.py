@@ -125,10 +125,7 @@ NO_CUTS = CutExecutions(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE > 0, _NONE, _NO
 
 
 def _measure(result: Result, **options: Any) -> dict[str, float]:
-    end_time = result.end_time
-    if "window" in result.info and not any(options.get(name) for name in _INTERVAL):
-        options["window"] = Window(*result.info["window"]).observed
-        end_time = max(end_time, options["window"][1])  # the cluster is idle from the end of the run on
+    end_time, options = _with_window(result, options)
     sources: dict[str, Any]
     if result.arrays is not None:  # no execution was interrupted, and no core was down
         sources = {"jobs": _of_arrays(result.arrays(JobColumns._fields)), "outages": None, "interruptions": None}
@@ -140,6 +137,24 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
     for measure in (_prediction_accuracy, *gathered("measure"), node_metrics):
         values |= measure(result, observed)
     return values
+
+
+def _with_window(result: Result, options: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+    """Return the end of a run and the options; those of a run on a window of a log have the measured interval."""
+    end_time = result.end_time
+    if "window" not in result.info or any(options.get(name) for name in _INTERVAL):
+        return end_time, options
+    observed = Window(*result.info["window"]).observed
+    return max(end_time, observed[1]), options | {"window": observed}  # idle from the end of the run on
+
+
+def _measured_jobs(result: Result, **options: Any) -> pl.DataFrame:
+    """Return the jobs that job statistics cover."""
+    end_time, options = _with_window(result, options)
+    times = result.jobs["submission_time"].to_numpy()
+    first = float(times.min()) if len(times) else 0.0
+    interval = {name: options.get(name, default) for name, default in _INTERVAL.items()}
+    return result.jobs.filter(_within(times, _observed_interval(first, end_time, **interval), end_time))
 
 
 def _prediction_accuracy(result: Result, observed: tuple[float, float]) -> dict[str, float]:
@@ -641,5 +656,6 @@ METRICS = Metrics(
         "makespan",
     ),
     incidents=("jobs_lost", "interruptions", "preemptions", "wasted_core_seconds"),
+    measured_jobs=_measured_jobs,
 )
 """Metrics of a batch cluster, in the order in which they are returned."""

@@ -102,6 +102,11 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
     )
 
 
+def _measured_jobs(result: Result, *, warm_up_slots: int = 0, **options: Any) -> pl.DataFrame:
+    """Return the jobs that arrived in the observed slots."""
+    return result.jobs.filter(result.jobs["submission_time"] >= warm_up_slots)
+
+
 def multiserver_metrics(
     jobs: pl.DataFrame | pl.LazyFrame,
     slots: pl.DataFrame | pl.LazyFrame,
@@ -350,6 +355,7 @@ METRICS = Metrics(
         "turnaround_time_mean",
         "queue_length_mean",
     ),
+    measured_jobs=_measured_jobs,
 )
 """Metrics of a multi-server cluster, in the order in which they are returned; those marked "with holding" are returned
 only for jobs that hold resources."""
