@@ -429,7 +429,12 @@ class ProblemDescriptor(Extension):
         list of Table
             Tables, except those that require other entries in the description.
         """
-        return [table.bound(info) for table in self.tables if not table.only_with or table.only_with in info]
+        names = self.names_of_tables(info)
+        return [table.bound(info) for table in self.tables if table.name in names]
+
+    def names_of_tables(self, info: Mapping[str, Any]) -> list[str]:
+        """Return the names of the tables of a run that :meth:`tables_of` returns."""
+        return [table.name for table in self.tables if not table.only_with or table.only_with in info]
 
     def workload_tables(self, result: Result) -> dict[str, pl.DataFrame]:
         """Return the parts of the tables that are equal in all runs of the same workload, see ``same_workload``."""

@@ -58,8 +58,8 @@ class Result:
 
     Parameters
     ----------
-    tables : mapping of str to polars.LazyFrame or desim.records.Parts
-        Tables of records by name.
+    tables : mapping of str to polars.LazyFrame, desim.records.Parts, or callable
+        Tables of records by name, or functions without arguments that return one when it is read.
     info : mapping
         Description: configuration of the problem, agent, seed, status (one of ``RUN_STATUSES``) and end time.
     kind : ProblemDescriptor, optional
@@ -78,7 +78,10 @@ class Result:
     _name = ""
 
     def __init__(
-        self, tables: Mapping[str, pl.LazyFrame | Parts], info: Mapping[str, Any], kind: ProblemDescriptor | None = None
+        self,
+        tables: Mapping[str, pl.LazyFrame | Parts | Callable[[], pl.LazyFrame]],
+        info: Mapping[str, Any],
+        kind: ProblemDescriptor | None = None,
     ) -> None:
         self._tables = dict(tables)
         self._frames: dict[str, pl.DataFrame] = {}
@@ -195,10 +198,15 @@ class Result:
         if name not in self._tables:
             near = did_you_mean(name, self._tables)
             raise RecordError(f"no table {name!r} in this result{near}; expected one of {', '.join(self._tables)}")
+        if name in self._frames:
+            return self._frames[name].lazy()
         table = self._tables[name]
-        if name not in self._frames and isinstance(table, Parts) and table.is_small:
+        if callable(table):
+            table = self._tables[name] = table()
+        if isinstance(table, Parts) and table.is_small:
             self._frames[name] = table.collect()
-        return self._frames[name].lazy() if name in self._frames else table
+            return self._frames[name].lazy()
+        return table
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table in memory."""

@@ -18,6 +18,7 @@ from desim import InvalidConfiguration, Result, compare, files, simulate
 from desim.agents.batch import EASYBackfilling, create
 from desim.agents.batch.priorities import PRIORITIES, Multifactor
 from desim.problems.batch import BatchCluster, Job, Size, Workload, cluster, compiled
+from desim.problems.batch.compiled.loops import CHANGING, loop_of
 from desim.problems.deferrable import DeferrableCluster
 from desim.processes import random_outages
 from desim.validation import validate
@@ -82,6 +83,18 @@ def drawn(rng: Random) -> Setting:
     return Setting(jobs, num_cores, options, kind.format(first, second), until)
 
 
+def plain(rng: Random) -> Setting:
+    """Return a random run in which every job ends by its expected end, which has loops of its own."""
+    setting = drawn(rng)
+    order, other = (rng.choice([name for name in ORDERS if name not in CHANGING]) for _ in range(2))
+    kind = rng.choice(("{}", "fcfs", "backfilling-{}", "easy-{}", "easy-{}+{}", "easy-{}-expected"))
+    if "expected" in kind:
+        order = rng.choice([name for name in BY_LENGTH if name not in CHANGING])
+    options = {"predictor": rng.choice(("request", "oracle"))}
+    narrow = [job._replace(requested_cores=min(job.requested_cores, setting.num_cores)) for job in setting.jobs]
+    return Setting(narrow, setting.num_cores, options, kind.format(order, other), float("inf"))
+
+
 def check(setting: Setting) -> None:
     """Raise an error if the engines differ."""
     found, known = setting.result("compiled"), setting.result("simpy")
@@ -100,11 +113,32 @@ def test_engines_agree(seed: int) -> None:
     check(drawn(Random(seed)))
 
 
+@given(st.integers(0, 2**48))
+@settings(max_examples=60)
+def test_engines_agree_on_plain_runs(seed: int) -> None:
+    """The same holds for runs with loops of their own."""
+    setting = plain(Random(seed))
+    assert loop_of(BatchCluster([], 1, **setting.options), create(setting.agent).compiled_rule()) != "kernel.run"
+    check(setting)
+
+
+@pytest.mark.parametrize("agent", ["fcfs", "easy", "easy-sjf", "easy-fcfs+f3", "backfilling-smallest-first", "sjf"])
+def test_engines_agree_with_many_jobs_at_a_time(agent: str) -> None:
+    """The same holds where so many jobs run that they become a heap, and so many queue that gaps are closed."""
+    rng = Random(7)
+    jobs = [
+        Job(row, float(row // 40), rng.choice((1, 1, 1, 12)), time := rng.uniform(1.0, 60.0), time * rng.random())
+        for row in range(1_500)
+    ]
+    check(Setting(jobs, 800, {}, agent, float("inf")))
+
+
 @pytest.mark.slow
 def test_engines_agree_on_thousands_of_runs() -> None:
     """The same holds for thousands of runs."""
     for seed in range(4_000):
         check(drawn(Random(seed)))
+        check(plain(Random(seed)))
 
 
 def test_orders_that_are_kept_equal_those_that_are_sorted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,26 +217,35 @@ def test_auto_compiles_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = BatchCluster(JOBS, 4)
     assert "engine" not in simulate(problem, "easy").info
     monkeypatch.setattr(cluster, "LEAST_JOBS", 4)
-    monkeypatch.setattr(compiled, "is_cached", lambda: False)
+    monkeypatch.setattr(compiled, "is_cached", lambda *_: False)
     assert "engine" not in simulate(problem, "easy").info  # compiling takes longer than the run
-    monkeypatch.setattr(compiled, "is_cached", lambda: True)
+    monkeypatch.setattr(compiled, "is_cached", lambda *_: True)
     assert simulate(problem, "easy").info["engine"] == "compiled"
     assert "engine" not in simulate(problem, "easy", engine="simpy").info
     assert "engine" not in simulate(problem, "window-shortest-9-1").info
     assert simulate(problem, "easy").jobs.equals(simulate(problem, "easy", engine="simpy").jobs)
 
 
-def test_a_cache_is_found_and_not_an_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lies beside the source, and is at least as new."""
+@pytest.mark.parametrize(
+    ("agent", "loop"), [("fcfs", "plain.first_come"), ("easy-sjf", "plain.in_order"), ("conservative", "kernel.run")]
+)
+def test_a_cache_is_found_and_not_an_old_one(
+    agent: str, loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the loop that simulates the run lies beside its source, and is at least as new."""
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "__init__.py"))
-    source, index = tmp_path / "kernel.py", tmp_path / "__pycache__" / "kernel.run-1.py311.nbi"
-    source.touch()
-    assert not compiled.is_cached()
+    name, index = loop.partition(".")[0], tmp_path / "__pycache__" / f"{loop}-1.py311.nbi"
+    for source in (name, "numba_functions"):
+        (tmp_path / f"{source}.py").touch()
+    problem, decider = BatchCluster(JOBS, 4), create(agent)
+    assert not compiled.is_cached(problem, decider)
     index.parent.mkdir()
+    (index.parent / "other.run-1.py311.nbi").touch()
+    assert not compiled.is_cached(problem, decider)
     index.touch()
-    assert compiled.is_cached()
+    assert compiled.is_cached(problem, decider)
     os.utime(index, (1.0, 1.0))
-    assert not compiled.is_cached()
+    assert not compiled.is_cached(problem, decider)
 
 
 def test_comparisons_reuse_runs_of_either_engine(tmp_path: Path) -> None:

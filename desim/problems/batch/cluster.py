@@ -268,8 +268,9 @@ class BatchCluster(FailingCluster, Problem):
             return needed
         from desim.problems.batch.compiled import is_cached, is_installed, obstacle
 
-        pays = len(self.jobs) >= LEAST_JOBS_AT_FIRST or is_cached()
-        return pays and is_installed() and not obstacle(self, agent)
+        if not is_installed() or obstacle(self, agent):
+            return False
+        return len(self.jobs) >= LEAST_JOBS_AT_FIRST or is_cached(self, agent)
 
     def for_agent(self, agent: Any) -> Self:
         """Return the configuration for the run of an agent, which may bring the predictor of run times.

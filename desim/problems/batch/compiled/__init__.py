@@ -8,16 +8,18 @@ compiled has a method ``compiled_rule()``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError, missing
+from desim.problem import kinds
+from desim.problems.batch.compiled.loops import CompiledRule, Unfit, loop_of, simulated
 from desim.problems.batch.job import Job
 from desim.problems.batch.predictors import as_predictor
 from desim.problems.batch.workload import Workload
@@ -27,40 +29,16 @@ from desim.result import Result
 if TYPE_CHECKING:
     from os import PathLike
 
+    import polars as pl
+
     from desim.problems.batch.cluster import BatchCluster
     from desim.problems.batch.compiled.records import Outcome
+    from desim.tables import Table
 
 __all__ = ["CompiledRule", "obstacle"]
 
 UNFIT = {"sizes": "moldable jobs", "request": "jobs that request nodes", "after": "jobs that depend on others"}
 """Columns of workloads that the engine cannot simulate, and what they mean."""
-
-EVENTS = 1_024
-"""Number of events that are simulated at a time."""
-
-
-class CompiledRule(NamedTuple):
-    """What a compiled agent does.
-
-    Attributes
-    ----------
-    kind : {"strict", "simple", "easy", "conservative"}
-        Which jobs start: those in order until one does not fit, or those of a kind of backfilling.
-    order : object
-        Priority order: its ``name``, ``expected`` (whether lengths are those that the predictor expects), and a method
-        ``scores(queue, time)``. If the scores change, or lengths are known on arrival only, the kernel has a formula by
-        the name, and a method ``term(queue)`` returns the part of it that depends on neither lengths nor time.
-    backfill : object or None
-        Order in which jobs overtake, if it is another one.
-    """
-
-    kind: Literal["strict", "simple", "easy", "conservative"]
-    order: Any
-    backfill: Any = None
-
-
-class _Unfit(Exception):
-    """The run needs SimPy's kernel."""
 
 
 def obstacle(cluster: BatchCluster, agent: Any) -> str:
@@ -139,11 +117,11 @@ def simulate(
     """
     try:
         if why := obstacle(cluster, agent):
-            raise _Unfit(why)
+            raise Unfit(why)
         if not is_installed():
             raise missing("engine='compiled'", ModuleNotFoundError("No module named 'numba'", name="numba"))
         return _simulate(cluster, agent, seed, until, out)
-    except _Unfit as unfit:
+    except Unfit as unfit:
         if needed:
             raise InvalidConfiguration(
                 f"engine: got 'compiled', which cannot simulate {unfit}; try 'auto' or 'simpy'"
@@ -156,112 +134,26 @@ def is_installed() -> bool:
     return find_spec("numba") is not None
 
 
-def is_cached() -> bool:
-    """Return whether numba has compiled the kernel as it is now, and stored it beside the source."""
-    source = Path(__file__).with_name("kernel.py")
-    written = source.stat().st_mtime
-    return any(index.stat().st_mtime >= written for index in source.parent.glob("__pycache__/kernel.run-*.nbi"))
+def is_cached(cluster: BatchCluster, agent: Any) -> bool:
+    """Return whether numba has compiled the loop of a run as it is now, and stored it beside the source.
 
-
-class _Columns:
-    """All jobs of a workload with the columns of a queue, from which a priority order computes scores."""
-
-    def __init__(self, workload: Workload, expected: NDArray[np.float64]) -> None:
-        self.submission_time = workload["submission_time"]
-        self.requested_time = workload["requested_time"]
-        self.requested_cores = workload["requested_cores"]
-        self.expected_time = expected
-
-    def __len__(self) -> int:
-        return len(self.submission_time)
+    Parameters
+    ----------
+    cluster : BatchCluster
+        Configuration of the cluster.
+    agent : Agent
+        Agent that has a compiled rule.
+    """
+    loop, folder = loop_of(cluster, agent.compiled_rule()), Path(__file__).parent
+    sources = [folder / f"{name}.py" for name in (loop.partition(".")[0], "numba_functions")]
+    written = max(source.stat().st_mtime for source in sources)
+    return any(index.stat().st_mtime >= written for index in folder.glob(f"__pycache__/{loop}-*.nbi"))
 
 
 def _simulate(cluster: BatchCluster, agent: Any, seed: int, until: float, out: str | PathLike[str] | None) -> Result:
     """Simulate a run that has no obstacle in its configuration."""
-    workload = _workload(cluster)
-    from desim.problems.batch.compiled import kernel as k
-    from desim.problems.batch.compiled import records as r
-
-    rule, count = agent.compiled_rule(), len(workload)
-    predictor: Any = as_predictor(cluster.predictor)
-    cores, requested, run_time = (workload[name] for name in ("requested_cores", "requested_time", "run_time"))
-    if cluster.too_wide == "error" and (cores > cluster.num_cores).any():
-        raise _Unfit("jobs that are too wide")
-    jobs, rows = np.empty((k.NUM_FIELDS, count)), np.empty((k.NUM_ROWS, count), np.int64)
-    jobs[k.SUBMISSION], jobs[k.REQUESTED_TIME], jobs[k.RUN_TIME] = workload["submission_time"], requested, run_time
-    rows[k.CORES] = cores
-    limit = np.where(cluster.enforce_time_limit & (run_time > requested), requested + cluster.over_time_limit, np.inf)
-    jobs[k.DURATION] = np.minimum(run_time, limit)
-    jobs[k.PREDICTED] = np.minimum(run_time, requested) if predictor.name == "oracle" else requested
-    jobs[k.START] = np.nan
-    for field in (k.USER, k.STATUS, k.CORRECTIONS, k.HAS_RESERVATION, k.IS_RUNNING, k.NUM_RAN):
-        rows[field] = 0
-    w, f = np.zeros(k.NUM_WHOLE, np.int64), np.zeros(k.NUM_TIMES)
-    w[k.PREDICTOR] = {"request": k.REQUESTED, "oracle": k.ORACLE}.get(predictor.name, k.USER_AVERAGE)
-    if w[k.PREDICTOR] == k.USER_AVERAGE:
-        w[k.LAST] = predictor.last
-        users, codes = np.unique(workload["user_id"], return_inverse=True)
-        rows[k.USER] = np.where(users[codes] < 0, -1, codes)
-    columns = _Columns(workload, jobs[k.PREDICTED])
-    for second, order in enumerate(filter(None, (rule.order, rule.backfill))):
-        _set_order(order, columns, second, w, jobs)
-    if multifactor := [
-        order for order in (rule.order, rule.backfill) if order is not None and order.name == "multifactor"
-    ]:
-        _set_multifactor(multifactor, workload["user_id"], (w, f, jobs, rows))
-    kinds = {"simple": k.SIMPLE, "easy": k.EASY, "conservative": k.CONSERVATIVE}
-    w[k.KIND] = kinds.get(rule.kind, k.STRICT_FCFS if rule.order.name == "fcfs" else k.STRICT)
-    cycles = {"instant": k.INSTANT, "arrival": k.ARRIVAL, "event": k.EVENT}
-    w[k.CYCLE] = cycles.get(str(cluster.cycle), k.PERIODIC)
-    w[k.CORES_IN_ALL] = w[k.FREE] = cluster.num_cores
-    w[k.HAS_SECOND], w[k.HEARS] = rule.backfill is not None, 1
-    w[k.IS_FIXED] = w[k.FORMULA] < k.WFP3
-    f[k.PERIOD] = 0.0 if isinstance(cluster.cycle, str) else cluster.cycle
-    f[k.UNTIL] = until
-    heap, profile = 4 * count + 80, 2 * count + 64
-    state = (w, f, jobs, rows, np.empty((4, heap)), np.empty((8, heap), np.int64), np.zeros(4, np.int64))
-    memory = (np.empty(profile), np.empty(profile, np.int64))
-    while not k.run(*state, *memory, EVENTS):  # between two calls, Python hears signals
-        pass
-    if w[k.IS_FULL] or (until == math.inf and (rows[k.STATUS] <= 0).any()):
-        raise _Unfit("a run that stalls")
-    is_cut = w[k.NUM_ENDED] + (rows[k.STATUS] == k.REJECTED).sum() < count
-    end: float = until if is_cut else float(f[k.NOW])
-    outcome = r.Outcome(workload, cluster.num_cores, end if count else 0, w, jobs, rows)
+    outcome = simulated(cluster, _workload(cluster), agent.compiled_rule(), until)
     return _recorded(cluster, outcome, cluster.describe() | {"seed": seed, "agent": agent.name}, until, out)
-
-
-def _set_order(order: Any, columns: Any, second: int, w: NDArray[np.int64], jobs: NDArray[np.float64]) -> None:
-    """Set the scores of a priority order, or the formula by which the kernel computes them."""
-    from desim.problems.batch.compiled import kernel as k
-
-    expected, name = getattr(order, "expected", False), order.name.removesuffix("-expected")
-    if name not in k.CHANGING and not (expected and w[k.PREDICTOR] == k.USER_AVERAGE):
-        jobs[k.SCORE + second] = order.scores(columns, 0.0)
-    elif name in k.FORMULAS:
-        w[k.FORMULA + second], w[k.BY_EXPECTED + second] = k.FORMULAS[name], expected
-        jobs[k.TERM + second] = order.term(columns)
-    else:
-        raise _Unfit(f"order {order.name} with averages of users")
-
-
-def _set_multifactor(orders: list[Any], user_ids: NDArray[np.int64], state: tuple[Any, ...]) -> None:
-    """Set weights and shares of multifactor priorities, which must be the same."""
-    from desim.problems.batch.compiled import kernel as k
-
-    (w, f, jobs, rows), names = state, ("age", "size", "fair_share", "max_age", "half_life", "narrow_first", "shares")
-    first, *others = ([getattr(order, name) for name in names] for order in orders)
-    if any(other != first for other in others):
-        raise _Unfit("two multifactor orders")
-    f[k.AGE], f[k.SIZE], f[k.FAIR_SHARE], f[k.MAX_AGE], f[k.HALF_LIFE], w[k.IS_NARROW_FIRST], shares = first
-    f[k.HALF], f[k.TWO], f[k.LOG_TWO] = 0.5, 2.0, math.log(2.0)
-    users, rows[k.OWNER] = np.unique(user_ids, return_inverse=True)
-    w[k.NUM_OWNERS] = len(users)
-    jobs[k.SHARE, : len(users)] = [shares.get(user, 1.0) for user in users.tolist()]
-    for field in (k.HELD, k.HAS_USED, k.HAS_QUEUED):
-        rows[field, : len(users)] = 0
-    for field in (k.USED, k.USED_SINCE):
-        jobs[field, : len(users)] = 0.0
 
 
 def _recorded(
@@ -269,17 +161,24 @@ def _recorded(
 ) -> Result:
     """Return the result of a run, whose records are written to a directory or made when they are read."""
     further = {"until": None if until == math.inf else until, "engine": "compiled"}
-    records = Records(tables := cluster.tables(), out, info | further)
+    ended = {"status": "complete", "end_time": outcome.end}
     if out is not None:
+        records = Records(tables := cluster.tables(), out, info | further)
         rows = outcome.recorded
         records.extend("jobs", lambda begin, end: outcome.frame(tables["jobs"], rows[begin:end]), outcome.times)
-    info |= {"status": "complete", "end_time": outcome.end} | further
-    found = records.close(info)
-    if out is not None:
-        return Result(found, info, cluster.kind)
-    result = Result(found | {"jobs": outcome.lazy(tables["jobs"])}, info, cluster.kind)
+        info |= ended | further
+        return Result(records.close(info), info, cluster.kind)
+    kind = kinds()[cluster.name] if cluster.kind is None else cluster.kind
+    later = {name: partial(_table, outcome, cluster.tables, name) for name in kind.names_of_tables(info)}
+    result = Result(later, info | ended | further, cluster.kind)
     result.arrays = outcome.arrays
     return result
+
+
+def _table(outcome: Outcome, tables: Callable[[], dict[str, Table]], name: str) -> pl.LazyFrame:
+    """Return a table of a run: jobs, or an empty one."""
+    table = tables()[name]
+    return outcome.lazy(table) if name == "jobs" else table.to_frame([]).lazy()
 
 
 def _workload(cluster: BatchCluster) -> Workload:
@@ -287,18 +186,18 @@ def _workload(cluster: BatchCluster) -> Workload:
     jobs = cluster.jobs
     if not isinstance(jobs, Workload):
         if any(type(job) is not Job for job in jobs):
-            raise _Unfit("jobs of another class than Job")
+            raise Unfit("jobs of another class than Job")
         for number, kinds in enumerate(_TYPES):
             if not kinds >= {type(job[number]) for job in jobs}:
-                raise _Unfit(f"jobs with another type of {Job._fields[number]}")
+                raise Unfit(f"jobs with another type of {Job._fields[number]}")
         if any(later.submission_time < job.submission_time for job, later in pairwise(jobs)):
-            raise _Unfit("jobs that are not in order")
+            raise Unfit("jobs that are not in order")
         try:
             jobs = Workload.of(jobs)
         except (WorkloadError, InvalidConfiguration) as error:
-            raise _Unfit(f"these jobs: {error}") from error
+            raise Unfit(f"these jobs: {error}") from error
         if unfit := _unfit(jobs):
-            raise _Unfit(unfit[0])
+            raise Unfit(unfit[0])
     return jobs
 
 

@@ -7,7 +7,7 @@ definition; ``tests/properties/test_engines.py`` compares both.
 
 The state is in a few arrays, whose rows have the names below: ``w`` and ``f``, whole numbers and times; ``jobs`` and
 ``rows``, numbers and whole numbers per job, or lists that hold each job at most once; ``times`` and ``keys``, heaps of
-events. This module imports numba, whose compiler caches its functions on disk.
+events.
 """
 
 # mypy: disable-error-code="arg-type, no-any-return"
@@ -15,31 +15,15 @@ events. This module imports numba, whose compiler caches its functions on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["core_ranges", "run", "texts"]
+from desim.problems.batch.compiled.numba_functions import Floats, Integers, compiled, entry, scheduled
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+__all__ = ["run"]
+
 constants: Any = np.arange  # numba compiles a function once for each of Python's numbers that it is called with
-
-
-def entry(function: Function) -> Function:
-    """Return a compiled function that Python calls, and that numba caches on disk."""
-    return cast(Function, numba.njit(cache=True)(function))
-
-
-def compiled(function: Function) -> Function:
-    """Return a function for compiled ones, which saves the compiler wrappers and checks, and counts no references."""
-    compiler = cast(Any, numba.njit)  # its type hints lack some options
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy", "_nrt": False}
-    return cast(Function, compiler(**options)(function))
 
 
 STRICT_FCFS, STRICT, SIMPLE, EASY, CONSERVATIVE = constants(5)  # agents
@@ -81,21 +65,11 @@ COMPLETED, KILLED, RUNNING_STILL, QUEUED, REJECTED = constants(1, 6)  # statuses
 NEVER = np.inf
 
 SJF, F2, F3, F4, WFP3, UNICEP, MULTIFACTOR = constants(1, 8)  # formulas of scores; 0 for scores that are given
-CHANGING = ("wfp3", "unicep", "multifactor")
 FORMULAS = {"sjf": SJF, "f2": F2, "f3": F3, "f4": F4, "wfp3": WFP3, "unicep": UNICEP, "multifactor": MULTIFACTOR}
-"""Formulas by the names of priorities; those of CHANGING depend on the time."""
+"""Formulas by the names of priorities; those from WFP3 on depend on the time."""
 
 
 # -- events ---------------------------------------------------------------------------------------
-
-
-@compiled
-def scheduled(now: float, time: float) -> float:
-    """Return when SimPy's clock reaches an event at a time: it adds a delay, which is never too short."""
-    delay = time - now
-    while now + delay < time:
-        delay = np.nextafter(delay, np.inf)
-    return now + delay
 
 
 @compiled
@@ -1234,117 +1208,3 @@ def leave_behind(w: Integers, rows: Integers, row: int, status: int) -> None:
     rows[STATUS, row] = status
     rows[RECORDED, w[NUM_RECORDED]] = row
     w[NUM_RECORDED] += 1
-
-
-@entry
-def core_ranges(
-    cores_of: Integers, started: Integers, ended_before: Integers, ended: Integers, num_cores: int
-) -> tuple[Integers, Integers]:
-    """Return the ranges of cores that each job gets, the lowest free ones, and the jobs' counts of ranges.
-
-    Parameters
-    ----------
-    cores_of : array of int
-        Requested cores by row.
-    started : array of int
-        Rows in the order of starts.
-    ended_before : array of int
-        Number of jobs that had ended before each start.
-    ended : array of int
-        Rows in the order of ends.
-    num_cores : int
-        Number of cores.
-    """
-    count = len(started)
-    number_of = np.empty(len(cores_of), np.int64)
-    begins = np.zeros(count + 1, np.int64)
-    ranges = np.empty((max(4 * count, 16), 2), np.int64)
-    free_begin = np.empty(num_cores + 1, np.int64)  # free ranges, ascending, from `first` on
-    free_end = np.empty(num_cores + 1, np.int64)
-    free_begin[0], free_end[0], size = 0, num_cores, 1
-    left = 0
-    for number in range(count):
-        while left < ended_before[number]:
-            mine = number_of[ended[left]]
-            left += 1
-            size = free_ranges(free_begin, free_end, size, ranges, begins[mine], begins[mine + 1])
-        row = started[number]
-        number_of[row] = number
-        needed, place, made = cores_of[row], 0, begins[number]
-        if made + size + 1 > len(ranges):
-            larger = np.empty((2 * len(ranges) + size, 2), np.int64)
-            larger[:made] = ranges[:made]
-            ranges = larger
-        while needed:
-            begin = free_begin[place]
-            end = min(free_end[place], begin + needed)
-            ranges[made, 0], ranges[made, 1] = begin, end
-            made += 1
-            needed -= end - begin
-            if end == free_end[place]:
-                place += 1
-            else:
-                free_begin[place] = end
-        begins[number + 1] = made
-        if place:
-            size -= place
-            for kept in range(size):
-                free_begin[kept], free_end[kept] = free_begin[kept + place], free_end[kept + place]
-    return ranges[: begins[count]], begins
-
-
-@compiled
-def free_ranges(begins: Integers, ends: Integers, size: int, ranges: Integers, first: int, last: int) -> int:
-    """Add ranges to the free ones, and return how many there are then."""
-    for number in range(first, last):
-        begin, end = ranges[number, 0], ranges[number, 1]
-        place = size
-        while place > 0 and begins[place - 1] > begin:
-            place -= 1
-        joins_before = place > 0 and ends[place - 1] == begin
-        joins_after = place < size and begins[place] == end
-        if joins_before and joins_after:
-            ends[place - 1] = ends[place]
-            size -= 1
-            for later in range(place, size):
-                begins[later], ends[later] = begins[later + 1], ends[later + 1]
-        elif joins_before:
-            ends[place - 1] = end
-        elif joins_after:
-            begins[place] = begin
-        else:
-            for later in range(size, place, -1):
-                begins[later], ends[later] = begins[later - 1], ends[later - 1]
-            begins[place], ends[place] = begin, end
-            size += 1
-    return size
-
-
-@entry
-def texts(ranges: Integers, begins: Integers) -> NDArray[np.uint8]:
-    """Return the ranges of each job as text, such as "0-3 7", joined by newlines, in bytes."""
-    text = np.empty(44 * len(ranges) + len(begins), np.uint8)
-    size = 0
-    digits = np.empty(20, np.uint8)
-    for number in range(len(begins) - 1):
-        if number:
-            text[size] = 10
-            size += 1
-        for place in range(begins[number], begins[number + 1]):
-            if place > begins[number]:
-                text[size] = 32
-                size += 1
-            first, last = ranges[place, 0], ranges[place, 1] - 1
-            for part in range(2 if last > first else 1):
-                if part:
-                    text[size] = 45
-                    size += 1
-                value, count = last if part else first, 0
-                while value or not count:
-                    digits[count] = 48 + value % 10
-                    value //= 10
-                    count += 1
-                for digit in range(count - 1, -1, -1):
-                    text[size] = digits[digit]
-                    size += 1
-    return text[:size]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch.compiled import kernel as k
 from desim.problems.batch.tables import JOBS
 
 if TYPE_CHECKING:
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Outcome"]
 
 STATUSES = ("completed", "killed", "running", "queued", "rejected")
-"""What the kernel's statuses mean, from 1 on."""
+"""What the statuses of the loops mean, from 1 on."""
+_, KILLED, RUNNING, _, REJECTED = range(1, 6)
+ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -37,35 +38,40 @@ class Outcome:
         Number of cores of the cluster.
     end : float
         End of the run in seconds.
-    w, jobs, rows : array
-        State of the kernel at the end of the run.
+    start, duration, predicted : array of float, shape (n,)
+        By row: start, execution time and predicted time, in seconds.
+    status, corrections : array of int, shape (n,)
+        By row: status, 0 for a job that has not arrived, and number of corrections of the predicted time.
+    started, ended_before, ended, recorded : array of int
+        Rows in the order of starts, number of jobs that had ended before each of these starts, and rows in the order of
+        ends and of records.
     """
 
     workload: Workload
     num_cores: int
     end: float
-    w: NDArray[np.int64]
-    jobs: NDArray[np.float64]
-    rows: NDArray[np.int64]
-
-    @cached_property
-    def recorded(self) -> NDArray[np.int64]:
-        """Rows in the order in which their jobs were recorded."""
-        rows: NDArray[np.int64] = self.rows[k.RECORDED, : self.w[k.NUM_RECORDED]]
-        return rows
+    start: NDArray[np.float64]
+    duration: NDArray[np.float64]
+    predicted: NDArray[np.float64]
+    status: NDArray[np.int64]
+    corrections: NDArray[np.int64]
+    started: NDArray[np.int64]
+    ended_before: NDArray[np.int64]
+    ended: NDArray[np.int64]
+    recorded: NDArray[np.int64]
 
     @property
     def times(self) -> NDArray[np.float64]:
         """When each job was recorded, in this order."""
         rows = self.recorded
-        status, ends = self.rows[k.STATUS, rows], self.jobs[k.START, rows] + self.jobs[k.DURATION, rows]
-        known = np.where(status == k.REJECTED, self.jobs[k.SUBMISSION, rows], self.end)
-        return np.maximum.accumulate(np.where(status <= k.KILLED, ends, known))
+        status, ends = self.status[rows], self.start[rows] + self.duration[rows]
+        known = np.where(status == REJECTED, self.workload["submission_time"][rows], self.end)
+        return np.maximum.accumulate(np.where(status <= KILLED, ends, known))
 
     @cached_property
-    def in_order(self) -> NDArray[np.int64]:
+    def in_order(self) -> NDArray[np.int64] | slice:
         """Rows in the order of the job table: by submission and id, those with the same id as they were recorded."""
-        rows = np.sort(self.recorded)
+        rows = ALL if len(self.recorded) == len(self.workload) else np.sort(self.recorded)
         times, ids = (self.workload[name][rows] for name in JOBS.sort_by)
         if ids.dtype.kind == "i" and ((times[1:] > times[:-1]) | (ids[1:] > ids[:-1])).all():
             return rows
@@ -81,26 +87,27 @@ class Outcome:
         """Texts of the allocated cores of the jobs that have started, in the order of their starts."""
         import polars as pl
 
-        started = self.rows[k.STARTED, : self.w[k.NUM_STARTED]]
-        before, ended = self.rows[k.ENDED_BEFORE, : len(started)], self.rows[k.ENDED, : self.w[k.NUM_ENDED]]
-        ranges, begins = k.core_ranges(self.rows[k.CORES], started, before, ended, self.num_cores)
+        from desim.problems.batch.compiled import allocation
+
+        cores, started = self.workload["requested_cores"], self.started
+        ranges, begins = allocation.core_ranges(cores, started, self.ended_before, self.ended, self.num_cores)
         parts = []
         for begin in range(0, len(started), 65_536):  # a text holds at most 4 GB
-            text = k.texts(ranges, begins[begin : begin + 65_537]).tobytes().decode("ascii")
+            text = allocation.texts(ranges, begins[begin : begin + 65_537]).tobytes().decode("ascii")
             parts.append(pl.Series([text]).str.split("\n").explode())
         return pl.concat(parts) if parts else pl.Series([], dtype=pl.String)
 
-    def _of_workload(self, name: str, rows: NDArray[np.int64]) -> Any:
+    def _of_workload(self, name: str, rows: NDArray[np.int64] | slice) -> Any:
         """Return a column of the workload, for some rows."""
         values = self.workload[{"requested_number_of_resources": "requested_cores"}.get(name, name)][rows]
         return values.tolist() if values.dtype.kind == "O" else values
 
-    def column(self, rows: NDArray[np.int64], name: str) -> Any:
+    def column(self, rows: NDArray[np.int64] | slice, name: str) -> Any:
         """Return a recorded column of the job table.
 
         Parameters
         ----------
-        rows : array of int
+        rows : array of int, or slice
             Rows of the jobs.
         name : str
             Name of the column.
@@ -110,55 +117,48 @@ class Outcome:
         sequence
             Values as :meth:`desim.tables.Table.frame` takes them.
         """
-        found = self._of_run(rows).get(name)
-        if found is not None:
-            return found()
+        if name in OF_RUN:
+            return OF_RUN[name](self, rows)
         if name in JOBS.names:
             return self._of_workload(name, rows)
-        values = [self.workload.job(row).attributes.get(name) for row in rows.tolist()]
+        values = [self.workload.job(row).attributes.get(name) for row in self.numbers[rows].tolist()]
         is_text = self.workload.attributes[name] == "text"
         return [None if value is None else str(value) for value in values] if is_text else values
 
-    def _of_run(self, rows: NDArray[np.int64]) -> dict[str, Callable[[], Any]]:
-        """Return functions that make the columns that the workload does not have."""
-        status = self.rows[k.STATUS, rows]
+    @cached_property
+    def numbers(self) -> NDArray[np.int64]:
+        """Numbers of all rows."""
+        return np.arange(len(self.workload))
 
-        def ended(times: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.where(status <= k.KILLED, times, np.nan)
+    @cached_property
+    def has_ended(self) -> bool:
+        """Whether all jobs have run to their end."""
+        return len(self.ended) == len(self.workload)
 
-        start, duration = self.jobs[k.START, rows], self.jobs[k.DURATION, rows]
-        is_rejected = status == k.REJECTED
-        return {
-            "starting_time": lambda: start,
-            "execution_time": lambda: ended(duration),
-            "finish_time": lambda: ended(start + duration),
-            "allocated_resources": lambda: self._texts_of(rows),
-            "status": lambda: np.array([0, *map(JOBS["status"].values.index, STATUSES)], np.uint32)[status],
-            "attempts": lambda: (status <= k.RUNNING_STILL).astype(np.int64),
-            "earlier_execution_time": lambda: np.zeros(len(rows)),
-            "useful_execution_time": lambda: ended(duration),
-            "arrival_number": lambda: rows,
-            "predicted_time": lambda: np.where(is_rejected, np.nan, self.jobs[k.PREDICTED, rows]),
-            "corrections": lambda: [
-                None if no else number for no, number in zip(is_rejected, self.rows[k.CORRECTIONS, rows], strict=True)
-            ],
-        }
+    def ended_only(self, times: NDArray[np.float64], rows: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """Return times of some rows, with NaN for jobs that have not run to their end."""
+        return times if self.has_ended else np.where(self.status[rows] <= KILLED, times, np.nan)
+
+    def corrections_of(self, rows: NDArray[np.int64] | slice) -> list[int | None]:
+        """Return how often the predicted times of some rows were corrected, None for rejected jobs."""
+        pairs = zip((self.status[rows] == REJECTED).tolist(), self.corrections[rows].tolist(), strict=True)
+        return [None if is_rejected else number for is_rejected, number in pairs]
 
     def arrays(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
         """Return columns of the job table as arrays, with NaN for unknown times, and the status by its name's index."""
         rows = self.in_order
         return {name: np.asarray(self.column(rows, name)) for name in names}
 
-    def _texts_of(self, rows: NDArray[np.int64]) -> pl.Series:
+    def texts_of(self, rows: NDArray[np.int64] | slice) -> pl.Series:
         """Return the allocated cores of jobs as texts."""
         import polars as pl
 
         number_of = np.full(len(self.workload), -1)
-        number_of[self.rows[k.STARTED, : self.w[k.NUM_STARTED]]] = np.arange(self.w[k.NUM_STARTED])
+        number_of[self.started] = np.arange(len(self.started))
         numbers = pl.Series(number_of[rows])
         return self._texts.gather(numbers.set(numbers < 0, None))
 
-    def frame(self, table: Table, rows: NDArray[np.int64], names: Sequence[str] | None = None) -> pl.DataFrame:
+    def frame(self, table: Table, rows: NDArray[np.int64] | slice, names: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the job table, or some of its columns, for some rows."""
         return table.frame(partial(self.column, rows), names)
 
@@ -170,7 +170,26 @@ class Outcome:
             names: list[str] | None, predicate: pl.Expr | None, height: int | None, batch_size: int | None
         ) -> Iterator[pl.DataFrame]:
             """Make the columns that a query reads."""
-            frame = self.frame(table, self.in_order[:height] if predicate is None else self.in_order, names)
+            rows = self.numbers[self.in_order]
+            frame = self.frame(table, rows[:height] if predicate is None else rows, names)
             yield frame if predicate is None else frame.filter(predicate).head(height or len(frame))
 
         return register_io_source(read, schema=table.to_frame([]).schema)
+
+
+OF_RUN: dict[str, Callable[[Outcome, Any], Any]] = {
+    "starting_time": lambda run, rows: run.start[rows],
+    "execution_time": lambda run, rows: run.ended_only(run.duration[rows], rows),
+    "finish_time": lambda run, rows: run.ended_only(run.start[rows] + run.duration[rows], rows),
+    "allocated_resources": Outcome.texts_of,
+    "status": lambda run, rows: INDICES[run.status[rows]],
+    "attempts": lambda run, rows: (run.status[rows] <= RUNNING).astype(np.int64),
+    "earlier_execution_time": lambda run, rows: np.zeros(len(run.start[rows])),
+    "useful_execution_time": lambda run, rows: run.ended_only(run.duration[rows], rows),
+    "arrival_number": lambda run, rows: run.numbers[rows],
+    "predicted_time": lambda run, rows: np.where(run.status[rows] == REJECTED, np.nan, run.predicted[rows]),
+    "corrections": Outcome.corrections_of,
+}
+"""Functions that make the columns that the workload does not have, for some rows."""
+INDICES: NDArray[np.uint32] = np.array([0, *map(JOBS["status"].values.index, STATUSES)], np.uint32)
+"""Index of each of the loops' statuses among those of the job table."""
