@@ -278,8 +278,12 @@ class NodeTable:
     requests : list of CompiledRequest
         Requests compiled so far.
     columns : array of int, shape (S, R + 6)
-        By number of a request: the amounts per task, tasks, the number of the same request with one task, GPUs and
-        thousandths of one GPU per task, most tasks per node, and whether nodes are exclusive.
+        By number of a request: the amounts per task, tasks, most tasks per node, GPUs and thousandths of one GPU per
+        task, whether nodes are exclusive, and the number of the nodes that it can use.
+    usable : array of bool, shape (U, N)
+        By that number: whether each node is eligible.
+    passes : list of tuple of int
+        By that number: the reservations that admit the user.
 
     Raises
     ------
@@ -313,6 +317,9 @@ class NodeTable:
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
         self.requests: list[CompiledRequest] = []
         self.columns = np.zeros((0, len(self.resources) + 6), np.int64)
+        self.usable = np.zeros((0, len(self.nodes)), np.bool_)
+        self.passes: list[tuple[int, ...]] = []
+        self._suits: dict[object, int] = {}  # that number, by what a request says about nodes
         self._eligible: dict[object, Mask] = {}  # eligible nodes, by what a request says about them
         self._plain: dict[int, CompiledRequest] = {}  # of jobs without a request, by cores
         self._shapes: dict[
@@ -442,7 +449,12 @@ class NodeTable:
             self.requests.append(shape)
             if number == len(self.columns):
                 self.columns = np.pad(self.columns, ((0, max(number, 16)), (0, 0)))
-            of_others = shape.tasks, shape.single.number, shape.gpus, shape.share, shape.most, shape.exclusive
+            about_nodes = request.partition, request.gpu_models, request.features, request.excluded_features, passes
+            suits = self._suits.setdefault(about_nodes, len(self.usable))
+            if suits == len(self.usable):
+                self.usable = np.vstack([self.usable, shape.eligible])
+                self.passes.append(passes)
+            of_others = shape.tasks, shape.most, shape.gpus, shape.share, shape.exclusive, suits
             self.columns[number] = (*shape.amounts, *of_others)
         return shape
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
+from types import ModuleType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -25,6 +27,22 @@ SEVERAL, MANY = 8, 128
 MOST = np.iinfo(np.int64).max
 FEW = 4
 """Up to this number, changing nodes one by one is faster than array operations."""
+
+
+WORTH = 2_000_000
+"""After counting for as many pairs of a request and a node by array operations, to load the compiled function pays."""
+_counted = 0
+
+
+def _kernel(work: int) -> ModuleType | None:
+    """Return the compiled functions once they are worth loading, given pairs to count for; None if numba is missing."""
+    global _counted  # noqa: PLW0603  # modules are loaded once a process
+    _counted += work
+    if _counted < WORTH and "numba" not in sys.modules:
+        return None
+    from desim.problems.batch.resources import node_kernel
+
+    return node_kernel if node_kernel.IS_COMPILED else None
 
 
 class StartOnNodes(NamedTuple):
@@ -178,16 +196,22 @@ class NodeAvailability:
         if not self.counts_at_once(len(numbers)):
             requests = self.table.requests
             return np.array([self.fits(requests[number]) for number in numbers.tolist()], np.bool_)
-        return np.asarray(self.table.columns[numbers, len(self.table.resources)] <= self._totals(numbers))
+        kernel = _kernel(len(numbers) * len(self.table))
+        if kernel is None:
+            return np.asarray(self.table.columns[numbers, len(self.table.resources)] <= self._totals(numbers))
+        fits = np.zeros(len(numbers), np.bool_)
+        room = *map(np.ascontiguousarray, (self.free, self.jobs, self.gpus)), self.down
+        kernel.enough(room, self.table.columns, self.table.usable, numbers, fits)
+        return fits
 
     def counts_at_once(self, count: int) -> bool:
         """Return whether counting tasks for that many requests at once is faster than for one after the other."""
-        return count > SEVERAL and len(self.table) <= MANY and not self.table.reservations
+        is_small = len(self.table) <= MANY or _kernel(0) is not None
+        return count > SEVERAL and is_small and not self.table.reservations
 
     def _totals(self, numbers: IntArray) -> IntArray:
         """Return how many tasks of some requests fit, by operations on all of them, without advance reservations."""
-        requests = self.table.requests
-        *amounts, _, _, gpus, share, counts, exclusive = self.table.columns[numbers].T[:, :, None]
+        *amounts, _, counts, gpus, share, exclusive, suits = self.table.columns[numbers].T[:, :, None]
         for column, needed in enumerate(amounts):
             if needed.any():
                 fit = self.free[:, column] // np.maximum(needed, 1)
@@ -196,7 +220,7 @@ class NodeAvailability:
             counts = np.minimum(counts, np.where(gpus, self.whole // np.maximum(gpus, 1), MOST))
         if len(shared := share.ravel().nonzero()[0]):
             counts[shared] = np.minimum(counts[shared], (self.gpus // share[shared, :, None]).sum(axis=2))
-        usable = np.array([requests[number].eligible for number in numbers.tolist()]) & ~self.down
+        usable = self.table.usable[suits[:, 0]] & ~self.down
         if exclusive.any():
             usable &= (self.jobs == 0) | (exclusive == 0)
         return np.asarray((counts * usable).sum(axis=1))

@@ -6,15 +6,28 @@ the free amounts of R resources, minus the number of jobs, and the free thousand
 reduces every column, and what is free during an interval is the minimum over its segments.
 
 A row of ``changes`` is what a job holds of a node: the number of the node and of the job's tasks there, and then the
-columns of ``free``. A row of ``requests`` describes a request: the amount of each resource per task, and then the
-columns below.
+columns of ``free``. A row of ``rows`` describes a request: the amount of each resource per task, and then the columns
+below, as in :class:`~desim.problems.batch.nodes.NodeTable`.
+
+Arrays that belong together are tuples:
+
+* ``segments``: ``times``, shape (N, P), ``free``, shape (N, P, C), ``head`` and ``size``, shape (N,);
+* ``requests``: ``rows``, shape (S, R + 6), by U kinds of requests the nodes that they can use, shape (U, N), begin and
+  end of B advance reservations, shape (B, 2), which of them bar a kind, shape (U, B), and which nodes are outside of
+  each, shape (B, N);
+* ``scratch``, to be overwritten: ``counts`` and ``until``, shape (N,), and ``least``, shape (C,);
+* ``own``: ``changes`` of a job that may also use its own resources, and from when on it holds them.
+
+They are plain tuples because numba's cache on disk stores the class of a named tuple, and cannot be read any more once
+the class has another name.
 """
 
-# ruff: noqa: PLR0912, PLR0917  # numba passes arrays faster than an object
+# ruff: noqa: PLR0912, PLR0917, SIM110  # numba takes neither keyword-only arguments nor generators
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -22,12 +35,16 @@ from numpy.typing import NDArray
 
 from desim.problems.batch.nodes import GPU
 
-__all__ = ["agree", "change", "compress", "earliest", "first_fit", "window"]
+__all__ = ["agree", "change", "compress", "earliest", "enough", "first_fit", "window"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Segments = tuple[Floats, Integers, Integers, Integers]
+Requests = tuple[Integers, Mask, Floats, Mask, Mask]
+Scratch = tuple[Integers, Floats, Integers]
+Own = tuple[Integers, float]
 
 TASKS, MOST, GPUS, SHARE, EXCLUSIVE, SUITS, NUM_COLUMNS = 0, 1, 2, 3, 4, 5, 6
 """Columns of requests after the amounts: tasks, most tasks per node, GPUs and thousandths of one GPU per task, whether
@@ -35,6 +52,8 @@ nodes are exclusive, and the row of ``usable`` and ``barred``; see :class:`NodeP
 FIRST = 2
 """First column of changes that is one of ``free``."""
 NEVER = np.inf
+NEVER_LESS = np.iinfo(np.int64).max
+IS_COMPILED = find_spec("numba") is not None
 ENDED, EMPTY, FULL, MOVES = 0, 1, 2, 3
 """Why :func:`compress` ended: no slot is left, one holds nothing, the arrays are full, or one can move."""
 
@@ -62,65 +81,91 @@ def segment_of(times: Floats, node: int, low: int, high: int, time: float) -> in
 
 
 @compiled
-def count_of(least: Integers, requests: Integers, request: int, limit: int) -> int:
-    """Return how many tasks fit into the given free resources, at most ``limit``."""
-    num_resources = requests.shape[1] - NUM_COLUMNS
-    if requests[request, num_resources + EXCLUSIVE] and least[num_resources] < 0:
+def count_of(
+    amounts: Integers, jobs: int, gpus: Integers, rows: Integers, request: int, limit: int
+) -> int:  # fmt: skip
+    """Return how many tasks fit into the given free resources of a node with so many jobs, at most ``limit``."""
+    num_resources = rows.shape[1] - NUM_COLUMNS
+    if rows[request, num_resources + EXCLUSIVE] and jobs:
         return 0
     count = limit
     for column in range(num_resources):
-        amount = requests[request, column]
-        if amount > least[column]:
+        amount = rows[request, column]
+        if amount > amounts[column]:
             return 0
         if amount and count > 1:
-            count = min(count, least[column] // amount)
-    whole, share = requests[request, num_resources + GPUS], requests[request, num_resources + SHARE]
+            count = min(count, amounts[column] // amount)
+    whole, share = rows[request, num_resources + GPUS], rows[request, num_resources + SHARE]
     if whole or share:
         room = 0
-        for column in range(num_resources + 1, len(least)):
+        for free in gpus:
             if share:
-                room += least[column] // share
-            elif least[column] == GPU:
+                room += free // share
+            elif free == GPU:
                 room += 1
         count = min(count, room if share else room // whole)
     return count
 
 
 @compiled
+def enough(
+    room: tuple[Integers, Integers, Integers, Mask], rows: Integers, usable: Mask, numbers: Integers, fits: Mask
+) -> None:
+    """Set whether all tasks of each of some requests fit into free resources, jobs, GPUs and nodes that are down."""
+    free, jobs, gpus, down = room
+    num_resources = free.shape[1]
+    for place, request in enumerate(numbers):
+        left, most = rows[request, num_resources + TASKS], rows[request, num_resources + MOST]
+        suits = rows[request, num_resources + SUITS]
+        for node in range(len(free)):
+            if usable[suits, node] and not down[node]:
+                left -= count_of(free[node], jobs[node], gpus[node], rows, request, min(left, most))
+                if left <= 0:
+                    fits[place] = True
+                    break
+
+
+@compiled
+def own_row(own: Own, node: int) -> int:
+    """Return which of a job's own changes is of a node; -1 if none is."""
+    changes = own[0]
+    for row in range(len(changes)):
+        if changes[row, 0] == node:
+            return row
+    return -1
+
+
+@compiled
 def count_from(
-    times: Floats,
-    free: Integers,
-    head: Integers,
-    size: Integers,
-    requests: Integers,
-    request: int,
-    limit: int,
-    least: Integers,
-    node: int,
-    start: float,
-    end: float,
-) -> tuple[int, float]:
+    segments: Segments, rows: Integers, own: Own, least: Integers, request: int, limit: int, node: int,
+    start: float, end: float,
+) -> tuple[int, float]:  # fmt: skip
     """Return how many tasks fit on a node during an interval, and a time before which starting later admits no more."""
     # ``least`` becomes what is free during the interval if any task fits.
-    last = size[node]
+    times, free, head, size = segments
+    changes, since = own
+    last, mine, divide = size[node], own_row(own, node), rows.shape[1] - NUM_COLUMNS
     first = segment_of(times, node, head[node], last, start)
     place = first
     if first + 1 < last and times[node, first + 1] < end:
         place = segment_of(times, node, first, last, end)
         if times[node, place] == end:
             place -= 1
-    for column in range(len(least)):
-        least[column] = free[node, place, column]
-    count, decisive = count_of(least, requests, request, limit), place
+    least[:] = NEVER_LESS
+    count, decisive, place = limit, place, place + 1
     while count and place > first:
         place -= 1
         is_less = False
+        has_own = mine >= 0 and times[node, place] >= since
         for column in range(len(least)):
-            if free[node, place, column] < least[column]:
-                least[column] = free[node, place, column]
+            there = free[node, place, column]
+            if has_own:
+                there += changes[mine, FIRST + column]
+            if there < least[column]:
+                least[column] = there
                 is_less = True
         if is_less:
-            fewer = count_of(least, requests, request, count)
+            fewer = count_of(least[:divide], -least[divide], least[divide + 1 :], rows, request, count)
             if fewer < count:
                 count, decisive = fewer, place
     if count == limit or decisive + 1 == last:
@@ -182,48 +227,47 @@ def barred_until(bounds: Floats, barred: Mask, outside: Mask, suits: int, node: 
 
 
 @compiled
+def from_when(
+    segments: Segments, requests: Requests, own: Own, request: int, node: int, times_of: tuple[float, float, float],
+    last: float,
+) -> float:  # fmt: skip
+    """Return a time from a start on before which one task cannot begin on a node; the start if it may."""
+    # ``times_of`` are the start, the duration, and the longest duration.
+    rows, _, bounds, barred, outside = requests
+    start, duration, longest = times_of
+    if len(bounds):
+        suits, end = rows[request, rows.shape[1] - NUM_COLUMNS + SUITS], start + max(duration, longest)
+        later = barred_until(bounds, barred, outside, suits, node, start, end)
+        if later > start:
+            return later
+    times, free, head, size = segments
+    covered = own[1] if own_row(own, node) >= 0 else NEVER
+    place = segment_of(times, node, head[node], size[node], start)
+    return may_begin(times[node], free[node], size[node], place, rows[request], start, duration, last, covered)
+
+
+@compiled
 def earliest(
-    times: Floats,
-    free: Integers,
-    head: Integers,
-    size: Integers,
-    requests: Integers,
-    usable: Mask,
-    bounds: Floats,
-    barred: Mask,
-    outside: Mask,
-    counts: Integers,
-    until: Floats,
-    least: Integers,
-    request: int,
-    duration: float,
-    longest: float,
-    first: float,
-    before: float,
-) -> float:
+    segments: Segments, requests: Requests, scratch: Scratch, own: Own, request: int, duration: float, longest: float,
+    first: float, before: float,
+) -> float:  # fmt: skip
     """Return the earliest time from ``first`` on at which all tasks of a request fit; infinite if not before a time."""
-    # ``counts`` becomes the number of tasks that fit on each node from then on, except for requests of one task.
-    num_resources = requests.shape[1] - NUM_COLUMNS
-    tasks, suits = requests[request, num_resources + TASKS], requests[request, num_resources + SUITS]
-    limit = min(tasks, requests[request, num_resources + MOST])
-    reserved = len(bounds) > 0
-    num_nodes = len(head)
+    rows, usable, _, _, _ = requests
+    counts, until, least = scratch
+    num_resources = rows.shape[1] - NUM_COLUMNS
+    tasks, suits = rows[request, num_resources + TASKS], rows[request, num_resources + SUITS]
+    limit = min(tasks, rows[request, num_resources + MOST])
+    num_nodes = len(counts)
     if tasks == 1:
         best = before
         for node in range(num_nodes):
             time = first
             while usable[suits, node] and time < best:
-                end = time + duration
-                later = time
-                if reserved:
-                    later = barred_until(bounds, barred, outside, suits, node, time, max(end, time + longest))
+                later = from_when(segments, requests, own, request, node, (time, duration, longest), best)
                 if later == time:
-                    place = segment_of(times, node, head[node], size[node], time)
-                    later = may_begin(
-                        times[node], free[node], size[node], place, requests[request], time, duration, best, NEVER
-                    )
-                if later == time:
-                    count, later = count_from(times, free, head, size, requests, request, 1, least, node, time, end)
+                    count, later = count_from(
+                        segments, rows, own, least, request, 1, node, time, time + duration
+                    )  # fmt: skip
                     if count:
                         best = time
                         break
@@ -236,21 +280,13 @@ def earliest(
     for node in range(num_nodes):
         counts[node], until[node] = 0, first if usable[suits, node] else NEVER
     while time < before:
-        end = time + duration
         for node in range(num_nodes):
             if until[node] <= time or (not are_bounds and counts[node]):
                 total -= counts[node]
-                later = time
-                if reserved:
-                    later = barred_until(bounds, barred, outside, suits, node, time, max(end, time + longest))
-                if later == time:
-                    place = segment_of(times, node, head[node], size[node], time)
-                    later = may_begin(
-                        times[node], free[node], size[node], place, requests[request], time, duration, before, NEVER
-                    )
+                later = from_when(segments, requests, own, request, node, (time, duration, longest), before)
                 if later == time:
                     counts[node], until[node] = count_from(
-                        times, free, head, size, requests, request, limit, least, node, time, end
+                        segments, rows, own, least, request, limit, node, time, time + duration
                     )
                 else:
                     counts[node], until[node] = 0, later
@@ -267,8 +303,9 @@ def earliest(
 
 
 @compiled
-def window(times: Floats, free: Integers, head: Integers, size: Integers, start: float, end: float, least: Any) -> None:
+def window(segments: Segments, start: float, end: float, least: Integers) -> None:
     """Set what is free on all nodes during an interval, or at its start."""
+    times, free, head, size = segments
     for node in range(len(head)):
         last = size[node]
         place = segment_of(times, node, head[node], last, start)
@@ -282,14 +319,14 @@ def window(times: Floats, free: Integers, head: Integers, size: Integers, start:
 
 
 @compiled
-def allocate(requests: Integers, request: int, node: int, tasks: int, least: Integers, row: Integers) -> None:
+def allocate(rows: Integers, request: int, node: int, tasks: int, least: Integers, row: Integers) -> None:
     """Set a row of changes to what some tasks of a request get of the given free resources of a node."""
-    num_resources = requests.shape[1] - NUM_COLUMNS
-    exclusive = requests[request, num_resources + EXCLUSIVE]
-    whole, share = requests[request, num_resources + GPUS] * tasks, requests[request, num_resources + SHARE]
+    num_resources = rows.shape[1] - NUM_COLUMNS
+    exclusive = rows[request, num_resources + EXCLUSIVE]
+    whole, share = rows[request, num_resources + GPUS] * tasks, rows[request, num_resources + SHARE]
     row[0], row[1], row[FIRST + num_resources] = node, tasks, 1
     for column in range(num_resources):
-        row[FIRST + column] = least[column] if exclusive else requests[request, column] * tasks
+        row[FIRST + column] = least[column] if exclusive else rows[request, column] * tasks
     for column in range(num_resources + 1, len(least)):
         row[FIRST + column] = 0
         if (exclusive and least[column]) or (whole and least[column] == GPU):
@@ -307,34 +344,22 @@ def allocate(requests: Integers, request: int, node: int, tasks: int, least: Int
 
 @compiled
 def first_fit(
-    times: Floats,
-    free: Integers,
-    head: Integers,
-    size: Integers,
-    requests: Integers,
-    usable: Mask,
-    bounds: Floats,
-    barred: Mask,
-    outside: Mask,
-    least: Integers,
-    changes: Integers,
-    request: int,
-    start: float,
-    end: float,
-    longest: float,
-) -> int:
+    segments: Segments, requests: Requests, own: Own, least: Integers, changes: Integers, request: int,
+    start: float, end: float, longest: float,
+) -> int:  # fmt: skip
     """Allocate the first nodes with room for all tasks; return their number, and set as many rows of changes."""
-    num_resources = requests.shape[1] - NUM_COLUMNS
-    left, suits = requests[request, num_resources + TASKS], requests[request, num_resources + SUITS]
-    most, number = requests[request, num_resources + MOST], 0
-    for node in range(len(head)):
+    rows, usable, bounds, barred, outside = requests
+    num_resources = rows.shape[1] - NUM_COLUMNS
+    left, suits = rows[request, num_resources + TASKS], rows[request, num_resources + SUITS]
+    most, number = rows[request, num_resources + MOST], 0
+    for node in range(usable.shape[1]):
         if not usable[suits, node]:
             continue
         if len(bounds) and barred_until(bounds, barred, outside, suits, node, start, max(end, start + longest)) > start:
             continue
-        count, _ = count_from(times, free, head, size, requests, request, min(left, most), least, node, start, end)
+        count, _ = count_from(segments, rows, own, least, request, min(left, most), node, start, end)
         if count:
-            allocate(requests, request, node, count, least, changes[number])
+            allocate(rows, request, node, count, least, changes[number])
             number += 1
             left -= count
             if not left:
@@ -343,52 +368,38 @@ def first_fit(
 
 
 @compiled
-def move(times: Floats, free: Integers, node: int, source: int, target: int) -> None:
-    """Copy a segment of a node to another place."""
-    times[node, target] = times[node, source]
-    for column in range(free.shape[2]):
-        free[node, target, column] = free[node, source, column]
+def shift(times: Floats, free: Integers, first: int, end: int, by: int) -> None:
+    """Move the segments of one node from ``first`` to ``end`` - 1 by some places."""
+    if by > 0:
+        for place in range(end - 1, first - 1, -1):
+            times[place + by] = times[place]
+            for column in range(free.shape[1]):
+                free[place + by, column] = free[place, column]
+    elif by < 0:
+        for place in range(first, end):
+            times[place + by] = times[place]
+            for column in range(free.shape[1]):
+                free[place + by, column] = free[place, column]
 
 
 @compiled
-def point(times: Floats, free: Integers, head: Integers, size: Integers, node: int, time: float) -> int:
-    """Return the segment that begins at a time; divide one for it if there is none."""
-    place = segment_of(times, node, head[node], size[node], time)
-    if times[node, place] >= time:
-        return place
-    place += 1
-    for other in range(size[node], place, -1):
-        move(times, free, node, other - 1, other)
-    move(times, free, node, place - 1, place)
-    times[node, place] = time
-    size[node] += 1
-    return place
+def is_step(before: Integers, after: Integers, amounts: Integers, sign: int) -> bool:
+    """Return whether two rows of ``free`` differ by amounts that are added to the first."""
+    for column in range(len(amounts)):
+        if before[column] + sign * amounts[column] != after[column]:
+            return False
+    return True
 
 
 @compiled
-def merge(times: Floats, free: Integers, head: Integers, size: Integers, node: int, place: int) -> None:
-    """Remove a segment with which nothing changes."""
-    if not head[node] < place < size[node]:
-        return
-    for column in range(free.shape[2]):
-        if free[node, place, column] != free[node, place - 1, column]:
-            return
-    for other in range(place + 1, size[node]):
-        move(times, free, node, other, other - 1)
-    size[node] -= 1
-
-
-@compiled
-def has_space(
-    times: Floats, free: Integers, head: Integers, size: Integers, now: float, changes: Integers, more: int
-) -> bool:
+def has_space(segments: Segments, now: float, changes: Integers, more: int) -> bool:
     """Return whether the arrays have space for more segments of some nodes; drop their segments that are past."""
+    times, free, head, size = segments
     for row in range(len(changes)):
         node = changes[row, 0]
         first = segment_of(times, node, head[node], size[node], now)
         if size[node] + more > times.shape[1]:
-            for place in range(first, size[node]):
-                move(times, free, node, place, place - first)
+            shift(times[node], free[node], first, size[node], -first)
             size[node] -= first
             first = 0
         head[node] = first
@@ -398,81 +409,81 @@ def has_space(
 
 
 @compiled
-def add(
-    times: Floats,
-    free: Integers,
-    head: Integers,
-    size: Integers,
-    changes: Integers,
-    start: float,
-    end: float,
-    sign: int,
-) -> None:
+def add(segments: Segments, changes: Integers, start: float, end: float, sign: int) -> None:
     """Add changes to what is free in an interval, or subtract them; there must be space for two more segments."""
+    # At its start and its end, a segment is divided, or one with which nothing changes any more is removed. So the
+    # segments of the interval move by one place at most, and those after it by two.
+    times, free, head, size = segments
     for row in range(len(changes)):
-        node = changes[row, 0]
-        first = point(times, free, head, size, node, start)
-        last = point(times, free, head, size, node, end) if end < NEVER else size[node]
-        for place in range(first, last):
-            for column in range(free.shape[2]):
-                free[node, place, column] += sign * changes[row, FIRST + column]
-        merge(times, free, head, size, node, last)
-        merge(times, free, head, size, node, first)
+        node, amounts = changes[row, 0], changes[row, FIRST:]
+        of_node, when, last = free[node], times[node], size[node]
+        first = segment_of(times, node, head[node], last, start)
+        by = by_after = 0
+        if when[first] < start:
+            by = 1
+        elif first > head[node] and is_step(of_node[first], of_node[first - 1], amounts, sign):
+            by = -1
+        after, is_divided = last, False
+        if end < NEVER:
+            after = segment_of(times, node, first, last, end)
+            if when[after] < end:
+                is_divided = True
+                after += 1
+                by_after = by + 1
+            elif is_step(of_node[after - 1], of_node[after], amounts, sign):
+                by_after = by - 1
+            else:
+                by_after = by
+        tail = after + 1 if by_after < by else after
+        begin = first + 1 if by < 0 else first
+        if by_after > 0:
+            shift(when, of_node, tail, last, by_after)
+        shift(when, of_node, begin, after, by)
+        if by > 0:
+            when[first + 1] = start
+        if is_divided:
+            when[after + by] = end
+            if by >= 0:  # else what was free there has stayed
+                for column in range(len(amounts)):
+                    of_node[after + by, column] = of_node[after + by - 1, column]
+        for place in range(begin + by, after + by):
+            for column in range(len(amounts)):
+                of_node[place, column] += sign * amounts[column]
+        if by_after < 0:
+            shift(when, of_node, tail, last, by_after)
+        size[node] = last + (by_after if end < NEVER else by)
 
 
 @compiled
-def change(
-    times: Floats,
-    free: Integers,
-    head: Integers,
-    size: Integers,
-    now: float,
-    changes: Integers,
-    start: float,
-    end: float,
-    sign: int,
-) -> bool:
+def change(segments: Segments, now: float, changes: Integers, start: float, end: float, sign: int) -> bool:
     """Do the same from now on; return False, and do nothing, if the arrays are full."""
-    if not has_space(times, free, head, size, now, changes, 2):
+    if not has_space(segments, now, changes, 2):
         return False
-    add(times, free, head, size, changes, max(start, now), end, sign)
+    if max(start, now) < end:
+        add(segments, changes, max(start, now), end, sign)
     return True
 
 
 @compiled
 def first_freed(
-    times: Floats,
-    free: Integers,
-    head: Integers,
-    size: Integers,
-    requests: Integers,
-    usable: Mask,
-    least: Integers,
-    freed: Floats,
-    freed_nodes: Integers,
-    now: float,
-    of_slot: Integers,
-    start: float,
-    request: int,
-    duration: float,
-    before: float,
-) -> float:
+    segments: Segments, requests: Requests, own: Own, freed: Floats, freed_nodes: Integers, now: float, request: int,
+    duration: float, before: float,
+) -> float:  # fmt: skip
     """Return a time before which a job cannot begin on what was freed; ``before`` if it cannot before that time."""
-    # An earlier slot than the job's own, which begins at ``start``, has a task on a freed node, and overlaps the
-    # interval in which something of the node was freed. One task on one node is quickly looked for.
-    suits, first = requests[request, requests.shape[1] - NUM_COLUMNS + SUITS], before
+    # An earlier slot than the job's own has a task on a freed node, and overlaps the interval in which something of the
+    # node was freed. One task on one node is quickly looked for.
+    times, free, head, size = segments
+    rows, usable, _, _, _ = requests
+    suits, first = rows[request, rows.shape[1] - NUM_COLUMNS + SUITS], before
     for node in freed_nodes:
         last = min(freed[1, node], first)
         if last <= now or not usable[suits, node]:
             continue
-        covered = NEVER  # from when the job's own resources suffice on the node
-        for row in range(len(of_slot)):
-            if of_slot[row, 0] == node:
-                covered = start
+        covered = own[1] if own_row(own, node) >= 0 else NEVER
         time = max(freed[0, node] - duration, now)
         place = segment_of(times, node, head[node], size[node], time)
         time = max(times[node, place], now)
-        time = may_begin(times[node], free[node], size[node], place, requests[request], time, duration, last, covered)
+        time = may_begin(times[node], free[node], size[node], place, rows[request], time, duration, last, covered)
         if time < last:
             first = time
         if first <= now:
@@ -482,31 +493,10 @@ def first_freed(
 
 @compiled
 def compress(
-    times: Floats,
-    free: Integers,
-    head: Integers,
-    size: Integers,
-    requests: Integers,
-    usable: Mask,
-    bounds: Floats,
-    barred: Mask,
-    outside: Mask,
-    counts: Integers,
-    until: Floats,
-    least: Integers,
-    chosen: Integers,
-    now: float,
-    slots: Floats,
-    numbers: Integers,
-    changes: Integers,
-    freed: Floats,
-    freed_later: Floats,
-    freed_nodes: Integers,
-    takes_first: bool,
-    begin: int,
-    moves: Integers,
-    starts: Floats,
-) -> tuple[int, int, int]:
+    segments: Segments, requests: Requests, scratch: Scratch, chosen: Integers, now: float, slots: Floats,
+    numbers: Integers, changes: Integers, freed: Floats, freed_later: Floats, freed_nodes: Integers,
+    takes_first: bool, begin: int, moves: Integers, starts: Floats,
+) -> tuple[int, int, int]:  # fmt: skip
     """Move slots to the earliest times at which their jobs fit; return how many, why it ended, and at which slot."""
     # Rows of ``slots`` are start, end, duration and longest duration; of ``numbers``, the request and the first row of
     # ``changes``. ``freed`` is from when and until when resources of each node were freed since the previous round of
@@ -514,8 +504,8 @@ def compress(
     # its rows of ``chosen``, and ``starts`` is when it begins now. Otherwise, it ends at the first slot that can move,
     # whose resources are then free, and ``starts`` is when it can begin.
     num_moves = used = num_freed = 0
-    latest = now
-    for node in range(len(head)):
+    latest, num_nodes, nothing = now, len(freed_nodes), (changes[:0], NEVER)
+    for node in range(num_nodes):
         if freed[1, node] > now:
             freed_nodes[num_freed] = node
             num_freed += 1
@@ -525,51 +515,56 @@ def compress(
         if start == end:
             return num_moves, EMPTY, slot
         request, of_slot = numbers[slot, 0], changes[numbers[slot, 1] : numbers[slot + 1, 1]]
-        before = min(start, latest)
+        before, own = min(start, latest), (of_slot, start)
         first = first_freed(
-            times, free, head, size, requests, usable, least, freed, freed_nodes[:num_freed], now,
-            of_slot, start, request, duration, before,
+            segments, requests, own, freed, freed_nodes[:num_freed], now, request, duration, before
         )  # fmt: skip
         if first >= before:
             continue
-        if used + len(head) > len(chosen) or not has_space(times, free, head, size, now, of_slot, 4):
+        # before its own start, a job may use its own resources for a duration up to their end
+        is_within = before + duration <= end
+        found = before
+        if is_within:
+            found = earliest(segments, requests, scratch, own, request, duration, longest, first, before)
+            if found >= before:
+                continue
+        if used + num_nodes > len(chosen) or not has_space(segments, now, of_slot, 4):
             return num_moves, FULL, slot
-        add(times, free, head, size, of_slot, start, end, 1)
-        found = earliest(
-            times, free, head, size, requests, usable, bounds, barred, outside, counts, until, least,
-            request, duration, longest, first, before,
-        )  # fmt: skip
-        if found < before and not takes_first:
+        add(segments, of_slot, start, end, 1)
+        if not is_within:
+            found = earliest(segments, requests, scratch, nothing, request, duration, longest, first, before)
+            if found >= before:
+                add(segments, of_slot, start, end, -1)
+                continue
+        if not takes_first:
             starts[0] = found
             return num_moves, MOVES, slot
-        if found < before:
-            count = first_fit(
-                times, free, head, size, requests, usable, bounds, barred, outside, least, chosen[used:],
-                request, found, found + duration, longest,
-            )  # fmt: skip
-            if not change(times, free, head, size, now, chosen[used : used + count], found, found + duration, -1):
-                add(times, free, head, size, of_slot, start, end, -1)
-                return num_moves, FULL, slot
-            used += count
-            moves[num_moves, 0], moves[num_moves, 1], starts[num_moves] = slot, used, found
-            num_moves += 1
-            for row in range(len(of_slot)):
-                node = of_slot[row, 0]
-                if freed[1, node] <= now:
-                    freed_nodes[num_freed] = node
-                    num_freed += 1
-                for interval in (freed, freed_later):
-                    interval[0, node] = min(interval[0, node], start)
-                    interval[1, node] = max(interval[1, node], end)
-            latest = max(latest, end)
-        else:
-            add(times, free, head, size, of_slot, start, end, -1)
+        end_found = found + duration
+        count = first_fit(
+            segments, requests, nothing, scratch[2], chosen[used:], request, found, end_found, longest
+        )  # fmt: skip
+        if not change(segments, now, chosen[used : used + count], found, end_found, -1):
+            add(segments, of_slot, start, end, -1)
+            return num_moves, FULL, slot
+        used += count
+        moves[num_moves, 0], moves[num_moves, 1], starts[num_moves] = slot, used, found
+        num_moves += 1
+        for row in range(len(of_slot)):
+            node = of_slot[row, 0]
+            if freed[1, node] <= now:
+                freed_nodes[num_freed] = node
+                num_freed += 1
+            for interval in (freed, freed_later):
+                interval[0, node] = min(interval[0, node], start)
+                interval[1, node] = max(interval[1, node], end)
+        latest = max(latest, end)
     return num_moves, ENDED, len(slots)
 
 
 @compiled
-def agree(times: Floats, free: Integers, head: Integers, size: Integers, now: float, others: Integers) -> bool:
+def agree(segments: Segments, now: float, others: Integers) -> bool:
     """Return whether what is free on all nodes at a time is as given, shape (N, C)."""
+    times, free, head, size = segments
     for node in range(len(head)):
         place = segment_of(times, node, head[node], size[node], now)
         for column in range(free.shape[2]):

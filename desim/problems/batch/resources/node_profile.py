@@ -94,22 +94,18 @@ class NodeProfile(AvailabilityProfile):
         self._times = np.full((num_nodes, 8), time, np.float64)
         self._free: IntArray = np.repeat(first[:, None], 8, axis=1)
         self._head, self._size = np.zeros(num_nodes, np.int64), np.ones(num_nodes, np.int64)
-        # requests
-        self._numbers: dict[CompiledRequest, int] = {}
-        self._requests = np.zeros((0, len(table.resources) + _kernel().NUM_COLUMNS), np.int64)
-        self._suits: dict[object, int] = {}  # row of the following two, by which nodes a request can use
+        # what nodes each kind of requests of the table can use, and which reservations do not admit its user
         self._usable = np.zeros((0, num_nodes), np.bool_)
-        self._barred = np.zeros((0, len(table.reservations)), np.bool_)  # reservations that do not admit its user
+        self._barred = np.zeros((0, len(table.reservations)), np.bool_)
         self._periods = np.array([(each.start, each.end) for each in table.reservations], np.float64).reshape(-1, 2)
         self._outside = np.array([table.outside([number]) for number in range(len(self._periods))], np.bool_)
         self._outside = self._outside.reshape(-1, num_nodes)
         # to be overwritten
-        self._counts, self._until = np.zeros(num_nodes, np.int64), np.zeros(num_nodes)
         self._least, self._chosen = np.zeros(num_columns, np.int64), np.zeros((num_nodes, 2 + num_columns), np.int64)
-        self._freed, self._freed_later = (
-            self._nothing_freed(),
-            self._nothing_freed(),
-        )  # since a round began, see compress
+        self._scratch = np.zeros(num_nodes, np.int64), np.zeros(num_nodes), self._least
+        self._nothing = self._chosen[:0], np.inf  # of a job's own
+        # since a round began, see compress
+        self._freed, self._freed_later = self._nothing_freed(), self._nothing_freed()
 
     def __len__(self) -> int:
         """Return the number of segments."""
@@ -145,29 +141,21 @@ class NodeProfile(AvailabilityProfile):
         """Move the beginning of the profile to a later time."""
         self.now = max(self.now, time)
 
-    def _number_of(self, shape: CompiledRequest) -> int:
-        """Return the row of a request in the arrays."""
-        number = self._numbers.get(shape)
-        if number is None:
-            number = self._numbers[shape] = len(self._numbers)
-            request = shape.request
-            key = request.partition, request.gpu_models, request.features, request.excluded_features, shape.passes
-            suits = self._suits.setdefault(key, len(self._usable))
-            if suits == len(self._usable):
-                self._usable = np.vstack([self._usable, shape.eligible & ~self.down])
-                barred = [other not in shape.passes for other in range(len(self._periods))]
-                self._barred = np.vstack([self._barred, np.array(barred, np.bool_)])
-            if number == len(self._requests):
-                self._requests = np.pad(self._requests, ((0, max(number, 8)), (0, 0)))
-            row = (*shape.amounts, shape.tasks, shape.most, shape.gpus, shape.share, shape.exclusive, suits)
-            self._requests[number] = row
-        return number
+    @property
+    def _segments(self) -> tuple[Any, ...]:
+        """Arguments of the functions on arrays, see there."""
+        return self._times, self._free, self._head, self._size
 
     @property
-    def _arrays(self) -> tuple[Any, ...]:
-        """The arguments of most functions on arrays."""
-        of_requests = self._requests, self._usable, self._periods, self._barred, self._outside
-        return self._times, self._free, self._head, self._size, *of_requests
+    def _requests(self) -> tuple[Any, ...]:
+        """Arguments of the functions on arrays, see there."""
+        table = self.table
+        if len(self._usable) < len(table.usable):
+            others = range(len(self._periods))
+            barred = [[other not in passes for other in others] for passes in table.passes]
+            self._usable = table.usable & ~self.down
+            self._barred = np.array(barred, np.bool_).reshape(len(barred), -1)
+        return table.columns, self._usable, self._periods, self._barred, self._outside
 
     def fit(self, wanted: Any, duration: float, longest: float = 0.0) -> Any:
         """Return the earliest slot on nodes with enough free resources for a duration.
@@ -186,16 +174,16 @@ class NodeProfile(AvailabilityProfile):
         NodeSlot or None
             The slot; None if it never fits.
         """
-        scratch, number = (self._counts, self._until, self._least), self._number_of(wanted)
-        start = _kernel().earliest(*self._arrays, *scratch, number, duration, longest, self.now, np.inf)
+        where = self._segments, self._requests, self._scratch, self._nothing
+        start = _kernel().earliest(*where, wanted.number, duration, longest, self.now, np.inf)
         return self._slot_at(wanted, start, duration, longest) if start < np.inf else None
 
     def _slot_at(self, shape: CompiledRequest, start: float, duration: float, longest: float) -> NodeSlot:
         """Return the slot that begins at a time at which a request fits."""
         end = start + duration
         if self._takes_first:
-            scratch, number = (self._least, self._chosen), self._number_of(shape)
-            count = _kernel().first_fit(*self._arrays, *scratch, number, start, end, longest)
+            where = self._segments, self._requests, self._nothing, self._least, self._chosen
+            count = _kernel().first_fit(*where, shape.number, start, end, longest)
             return NodeSlot(start, end, self._chosen[:count].copy(), shape)
         room = self._room(start, end)
         room.closed = self.table.closed_between(start, max(end, start + longest))
@@ -213,7 +201,7 @@ class NodeProfile(AvailabilityProfile):
     def _least_between(self, start: float, end: float) -> IntArray:
         """Return the same in the columns of the arrays, shape (N, C)."""
         least = np.empty((len(self.table), len(self._least)), np.int64)
-        _kernel().window(self._times, self._free, self._head, self._size, start, end, least)
+        _kernel().window(self._segments, start, end, least)
         return least
 
     def compress(
@@ -242,16 +230,16 @@ class NodeProfile(AvailabilityProfile):
         self._freed, self._freed_later = self._freed_later, self._nothing_freed()
         slot_starts, ends, of_slots, shapes = zip(*slots, strict=True)
         numbers = np.zeros((len(slots) + 1, 2), np.int64)
-        numbers[:-1, 0] = [*map(self._numbers.__getitem__, shapes)]
+        numbers[:-1, 0] = [shape.number for shape in shapes]
         numbers[1:, 1] = np.cumsum([*map(len, of_slots)])
         changes, times = np.concatenate(of_slots), np.array([slot_starts, ends, durations, longest]).T.copy()
         moves, starts = np.zeros((len(slots), 2), np.int64), np.zeros(len(slots))
         chosen = np.zeros((len(self.table) + 2 * len(changes), changes.shape[1]), np.int64)
         freed_nodes, place = np.zeros(len(self.table), np.int64), 0
         while place < len(slots):
-            scratch = self._counts, self._until, self._least, chosen, self.now
+            where = self._segments, self._requests, self._scratch, chosen, self.now
             arguments = times, numbers, changes, self._freed, self._freed_later, freed_nodes, self._takes_first
-            count, why, place = kernel.compress(*self._arrays, *scratch, *arguments, place, moves, starts)
+            count, why, place = kernel.compress(*where, *arguments, place, moves, starts)
             begin, held = 0, chosen[: moves[count - 1, 1] if count else 0].copy()
             for (moved, end), start in zip(moves[:count].tolist(), starts[:count].tolist(), strict=True):
                 yield moved, NodeSlot(start, start + durations[moved], held[begin:end], slots[moved].shape)
@@ -283,7 +271,7 @@ class NodeProfile(AvailabilityProfile):
         columns = self._columns_of(observation.nodes.room)
         for slot in taken:
             columns[slot.changes[:, 0]] -= slot.changes[:, 2:]
-        return bool(_kernel().agree(self._times, self._free, self._head, self._size, self.now, columns))
+        return bool(_kernel().agree(self._segments, self.now, columns))
 
     def take(self, slot: Any) -> None:
         """Occupy a slot."""
@@ -315,7 +303,7 @@ class NodeProfile(AvailabilityProfile):
         start, end, changes, _ = slot
         if start < end:
             change = _kernel().change
-            while not change(self._times, self._free, self._head, self._size, self.now, changes, start, end, sign):
+            while not change(self._segments, self.now, changes, start, end, sign):
                 self._grow()
 
     def _grow(self) -> None:
