@@ -190,8 +190,8 @@ class Result:
             near = did_you_mean(name, self._tables)
             raise RecordError(f"no table {name!r} in this result{near}; expected one of {', '.join(self._tables)}")
         table = self._tables[name]
-        if name not in self._frames and isinstance(table, Parts) and table.is_small:
-            self._frames[name] = table.collect()
+        if name not in self._frames and isinstance(table, Parts) and (small := table.small) is not None:
+            self._frames[name] = small
         return self._frames[name].lazy() if name in self._frames else table
 
     def table(self, name: str) -> pl.DataFrame:
