@@ -149,7 +149,7 @@ def time_series(result: Result, *, every: float | None = None) -> pl.DataFrame:
         raise InvalidConfiguration(f"problem {kind.name!r} has no curves over time")
     if every is not None:
         edges = np.arange(*result.span, check_float("every", every, above=0.0))
-        return averages(view, np.append(edges, result.span[1]))
+        return averages(view.curves, np.append(edges, result.span[1]))
     steps = [pl.DataFrame({"time": curve.time, name: curve.value}) for name, curve in view.curves.items()]
     table = steps[0]
     for other in steps[1:]:

@@ -13,7 +13,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,6 +51,8 @@ FORMAT_VERSION = 1
 
 UNSUSPICIOUS, RATIO = 1 << 24, 200
 """Number of bytes that a table may always take, and the largest ratio to the size of its files beyond it."""
+SMALL, SHORT = 1 << 20, 1 << 12
+"""Number of bytes up to which a table is read as a whole, and up to which a part may be one without rows."""
 
 PORTION_ROWS = 16_384
 """Approximate number of rows read at a time where a table is not read as a whole."""
@@ -128,8 +131,11 @@ class TableWriter:
         self._rows, self._held = [], 0
         if self._directory is None:
             self._frames.append(frame)
-        else:
+        elif len(frame):
             write_atomically(self._directory / _part(self._parts), frame.write_parquet)
+        else:
+            content = _empty_part(tuple(frame.schema.items()))
+            write_atomically(self._directory / _part(self._parts), lambda path: path.write_bytes(content))
         self._parts += 1
 
     def close(self) -> pl.LazyFrame | Parts:
@@ -373,10 +379,23 @@ class Parts:
         with _readable(self.directory):
             return int(_scan(self._paths).select(pl.len()).collect().item())
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the table fits into one portion, so that reading it once is cheaper than asking its files again."""
-        return self.height <= PORTION_ROWS
+    @cached_property
+    def small(self) -> pl.DataFrame | None:
+        """The whole table, sorted, if it fits into one portion: to read it once is cheaper than to ask its files again.
+
+        None for a longer table.
+        """
+        import polars as pl
+
+        if sum(path.stat().st_size for path in self._paths) > SMALL:
+            return None
+        with _readable(self.directory):
+            contents = [path.read_bytes() for path in self._paths]
+            parts = [(_read_short if len(one) <= SHORT else _read_part)(one, PORTION_ROWS + 1) for one in contents]
+            if sum(map(len, parts)) > PORTION_ROWS:
+                return None
+            table = pl.concat(parts)
+            return table.sort(self.sort_by, maintain_order=True) if self.sort_by and len(table) > 1 else table
 
     def collect(self) -> pl.DataFrame:
         """Return the whole table, sorted, in memory."""
@@ -511,6 +530,26 @@ def portions_of(
     yield table.head(PORTION_ROWS)
     for begin in range(PORTION_ROWS, len(table), PORTION_ROWS):
         yield table[begin : begin + PORTION_ROWS]
+
+
+@lru_cache(maxsize=64)  # every run begins with the same
+def _empty_part(schema: tuple[tuple[str, pl.DataType], ...]) -> bytes:
+    """Return the content of a part without rows."""
+    import polars as pl
+
+    content = BytesIO()
+    pl.DataFrame(schema=dict(schema)).write_parquet(content)
+    return content.getvalue()
+
+
+def _read_part(content: bytes, rows: int) -> pl.DataFrame:
+    """Return the first rows of a part of a table."""
+    import polars as pl
+
+    return pl.read_parquet(BytesIO(content), n_rows=rows)
+
+
+_read_short = lru_cache(maxsize=64)(_read_part)  # many runs have the same parts without rows
 
 
 @contextmanager

@@ -203,9 +203,9 @@ class Result:
         table = self._tables[name]
         if callable(table):
             table = self._tables[name] = table()
-        if isinstance(table, Parts) and table.is_small:
-            self._frames[name] = table.collect()
-            return self._frames[name].lazy()
+        if isinstance(table, Parts) and (small := table.small) is not None:
+            self._frames[name] = small
+            return small.lazy()
         return table
 
     def table(self, name: str) -> pl.DataFrame:

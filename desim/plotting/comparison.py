@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,7 +52,7 @@ from desim.problem import ProblemDescriptor, kind_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.plotting.views import View
+    from desim.plotting.views import Curve
     from desim.result import Result
     from desim.statistics import PerformanceProfile, Ranking
     from desim.sweep.comparison import Comparison
@@ -603,10 +603,38 @@ def distributions(
     return panel
 
 
-def _measured_span(view: View, run: Result) -> tuple[float, float]:
-    """Return begin and end of the part of a run that metrics are about."""
+class _Seen(NamedTuple):
+    """What figures over many runs show of one; it is small, so that a run's tables can go before the next is read.
+
+    Attributes
+    ----------
+    curves : mapping of str to Curve
+        Curves by name.
+    begin, end : float
+        The part of the run that metrics are about.
+    spread : array
+        Values whose distribution is shown.
+    """
+
+    curves: Mapping[str, Curve]
+    begin: float
+    end: float
+    spread: Floats
+
+
+def _seen(run: Result, kind: ProblemDescriptor) -> _Seen:
+    view = kind.view(run)
     begin, end = view.measured or run.span
-    return begin, min(end, run.span[1])
+    return _Seen(view.curves, begin, min(end, run.span[1]), view.spread_values() if view.spread else np.zeros(0))
+
+
+def _all_seen(comparison: Comparison) -> dict[str, list[_Seen]]:
+    """Return what figures show of the stored runs, by agent, reading each once."""
+    found: dict[str, list[_Seen]] = {}
+    for one in comparison.all_runs:
+        if one.records is not None:
+            found.setdefault(one.policy, []).append(_seen(one.load(), comparison.kind))
+    return found
 
 
 def mean_curves(
@@ -643,36 +671,38 @@ def mean_curves(
         agent: load_runs({f"{agent}, {number}": result for number, result in enumerate(results)}, kind.name)
         for agent, results in runs.items()
     }
-    views = {agent: [kind.view(run) for run in some] for agent, some in loaded.items()}
-    spans = {
-        agent: [_measured_span(view, run) for view, run in zip(some, loaded[agent], strict=True)]
-        for agent, some in views.items()
-    }
-    length = min(end - begin for some in spans.values() for begin, end in some)
+    seen = {agent: [_seen(run, kind) for run in some] for agent, some in loaded.items()}
+    return _draw_curves(seen, kind, bin_width, axes)
+
+
+def _draw_curves(
+    seen: Mapping[str, Sequence[_Seen]],
+    kind: ProblemDescriptor,
+    bin_width: float | None = None,
+    axes: Sequence[Axes] | None = None,
+) -> list[Axes]:
+    """Draw the curves of the runs of each agent, see :func:`mean_curves`."""
+    length = min(one.end - one.begin for some in seen.values() for one in some)
     is_time = kind.time_unit == "s"
     width = bin_width or (nice_duration(length / BINS) if is_time else float(nice_count(length / BINS)))
     edges = np.arange(max(int(length / width), 1) + 1) * width
-    tables = {
-        agent: [averages(view, begin + edges) for view, (begin, _) in zip(some, spans[agent], strict=True)]
-        for agent, some in views.items()
-    }
-    curves = {name: curve for some in views.values() for view in some for name, curve in view.curves.items()}
+    tables = {agent: [averages(one.curves, one.begin + edges) for one in some] for agent, some in seen.items()}
+    curves = {name: curve for some in seen.values() for one in some for name, curve in one.curves.items()}
     if not curves:
         raise InvalidConfiguration(f"problem {kind.name!r} has no curves over time")
-    panels, styles = new_panels(axes, len(curves), height=2.2), line_styles(runs)
+    panels, styles = new_panels(axes, len(curves), height=2.2), line_styles(seen)
+    places = (edges[:-1] + 0.5 * width).tolist()
     for panel, (name, curve) in zip(panels, curves.items(), strict=True):
-        samples = {
-            agent: {
-                place: [table[name][number] for table in some if name in table.columns] or [math.nan]
-                for number, place in enumerate((edges[:-1] + 0.5 * width).tolist())
-            }
-            for agent, some in tables.items()
-        }
+        samples: dict[str, Samples] = {}
+        for agent, some in tables.items():
+            values = [table[name].to_numpy() for table in some if name in table.columns]
+            means = np.stack(values, axis=1) if values else np.full((len(places), 1), math.nan)
+            samples[agent] = dict(zip(places, means, strict=True))
         entries = _draw_means(panel, samples, styles, (curve.least, curve.most))
         panel.set_ylabel("\n".join(wrap(curve.label, 18)), parse_math=False)
         panel.set_ylim(bottom=min(0.0, panel.dataLim.y0))
         (time_axis if is_time else slot_axis)(panel, 0.0, float(edges[-1]))
-    add_legend(panels, entries if len(runs) > 1 else [])
+    add_legend(panels, entries if len(seen) > 1 else [])
     label_panels(panels)
     return panels
 
@@ -709,7 +739,7 @@ def figures_of(comparison: Comparison) -> dict[str, Callable[[], Axes | list[Axe
         ``metrics``; ``ranks`` and ``profiles`` if the comparison has them; ``distribution`` if jobs have a value to
         show, such as their waiting times; ``over-time`` if there are curves, and several runs per agent.
     """
-    kind, runs = comparison.kind, comparison.results
+    kind = comparison.kind
     colors = {name: style.color for name, style in line_styles(comparison.means).items()}
     ends = {
         agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
@@ -729,23 +759,21 @@ def figures_of(comparison: Comparison) -> dict[str, Callable[[], Axes | list[Axe
         is_gain = comparison.criterion is not None and comparison.criterion.better == "higher"
         words["metric"] = f"1 / {by}" if is_gain else by
         found["profiles"] = partial(performance_profiles, comparison.profile, **words)
-    first = next((kind.view(some[0]) for some in runs.values()), None)
+    first = next((kind.view(one.load()) for one in comparison.all_runs if one.records is not None), None)
+    seen = cache(partial(_all_seen, comparison))
     if first is not None and first.spread:
-        found["distribution"] = partial(_draw_spread, runs, first.spread, kind, colors)
+        found["distribution"] = lambda: _draw_spread(seen(), first.spread, kind, colors)
     if first is not None and first.curves and len(comparison.seeds) > 1:
-        found["over-time"] = partial(mean_curves, runs)
+        found["over-time"] = lambda: _draw_curves(seen(), kind)
     return found
 
 
 def _draw_spread(
-    runs: Mapping[str, Sequence[Result]], column: str, kind: ProblemDescriptor, colors: Mapping[str, Any]
+    seen: Mapping[str, Sequence[_Seen]], column: str, kind: ProblemDescriptor, colors: Mapping[str, Any]
 ) -> Axes:
     """Draw the distributions of a column of the job tables, over all runs of an agent."""
-    samples = {}
-    for agent, results in runs.items():
-        values = np.concatenate([kind.view(one).spread_values() for one in results])
-        if len(values):
-            samples[agent] = values
+    values = {agent: np.concatenate([one.spread for one in some]) for agent, some in seen.items()}
+    samples = {agent: found for agent, found in values.items() if len(found)}
     if not samples:
         raise InvalidConfiguration(f"no job of these runs has a {metric_words(column)}, as none has got that far")
     return distributions(samples, label=metric_words(column), unit=kind.metrics[f"{column}_mean"].unit, colors=colors)

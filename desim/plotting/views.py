@@ -7,8 +7,9 @@ The view of a problem is a function in its package that takes a :class:`desim.Re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "LOOKS",
     "Arrows",
     "Curve",
+    "DrawnLater",
     "Lanes",
     "Map",
     "View",
@@ -194,6 +196,31 @@ class View:
         return found
 
 
+class DrawnLater(Mapping[str, Lanes | Map]):
+    """Charts by name that are made when somebody looks: figures over many runs need only their curves.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns the charts by name; called once at most.
+    """
+
+    def __init__(self, draw: Callable[[], Mapping[str, Lanes | Map]]) -> None:
+        self._charts = cache(draw)
+
+    def __getitem__(self, name: str) -> Lanes | Map:
+        """Return a chart."""
+        return self._charts()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._charts())
+
+    def __len__(self) -> int:
+        """Return the number of charts."""
+        return len(self._charts())
+
+
 def lanes_of(label: str, rows: int | Sequence[str], parts: Sequence[Mapping[str, Any]], **more: Any) -> Lanes:
     """Return the rectangles of several parts, sorted by begin; for equal begins, those drawn behind come first.
 
@@ -300,13 +327,13 @@ def joined(steps: pl.DataFrame, name: str, label: str, **more: Any) -> Curve:
     return Curve(label, time[kept], value[kept], None if bounds is None else bounds[kept], **more)
 
 
-def averages(view: View, edges: ArrayLike) -> pl.DataFrame:
+def averages(curves: Mapping[str, Curve], edges: ArrayLike) -> pl.DataFrame:
     """Return the curves of a view as means over bins.
 
     Parameters
     ----------
-    view : View
-        View of a run.
+    curves : mapping of str to Curve
+        Curves by name.
     edges : array_like of shape (n + 1,)
         Edges of the bins, ascending.
 
@@ -317,11 +344,11 @@ def averages(view: View, edges: ArrayLike) -> pl.DataFrame:
     """
     import polars as pl
 
-    found = pl.DataFrame({"time": np.asarray(edges, dtype=np.float64)[:-1]})
-    for name, curve in view.curves.items():
+    found = [pl.Series("time", np.asarray(edges, dtype=np.float64)[:-1])]
+    for name, curve in curves.items():
         steps = pl.DataFrame({"time": curve.time, name: curve.value})
-        found = found.with_columns(bin_averages(steps, edges)[name])
-    return found
+        found.append(bin_averages(steps, edges)[name])
+    return pl.DataFrame(found)
 
 
 def plain_view(run: Result) -> View:

@@ -163,6 +163,6 @@ def test_figures_show_what_metrics_measure(log: Path, tmp_path: Path) -> None:
     assert panel.get_xlim()[1] <= 86_400.0
     begins = [view.measured[0] if view.measured else 0.0 for view in views]
     first = np.mean(
-        [averages(v, b + np.array([0.0, 3600.0]))["utilization"][0] for v, b in zip(views, begins, strict=True)]
+        [averages(v.curves, b + np.array([0.0, 3600.0]))["utilization"][0] for v, b in zip(views, begins, strict=True)]
     )
     assert panel.lines[0].get_ydata()[0] == pytest.approx(first)

@@ -176,6 +176,9 @@ def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> p
         pl.col("finish_time").fill_null(end), pl.col("status").cast(pl.String), cut=pl.col("status") == "lost"
     )
     outcome = pl.col("outcome").cast(pl.String)
+    if interruptions.is_empty():
+        ran = last.sort("starting_time", "job_id", maintain_order=True)
+        return ran.with_columns(resumed=pl.lit(False))
     cut = interruptions.filter(outcome != "lost").select("arrival_number", *own, outcome, cut=outcome != "suspended")
     cut = cut.join(jobs.drop(own), on="arrival_number").with_columns(status="outcome")
     ran = pl.concat([last, cut.select(last.columns)]).sort("starting_time", "job_id", maintain_order=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import polars as pl
 from desim.formatting import duration_words
 from desim.plotting.curves import bin_averages
 from desim.plotting.maps import coverage
-from desim.plotting.views import LOOKS, Lanes, Map, View, free_rows, joined, lanes_of
+from desim.plotting.views import LOOKS, DrawnLater, Lanes, Map, View, free_rows, joined, lanes_of
 from desim.problems.batch.allocations import devices
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.executions import executions
@@ -63,6 +64,26 @@ def view(run: Result) -> View:
     """
     if run.height("jobs") > MOST_JOBS:
         return _overview(run)
+    cores = int(run.info["num_cores"])
+    steps = steps_of(run)
+    share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("busy") / pl.col("up")).otherwise(0.0)
+    steps = steps.with_columns(share=share)
+    curves = {
+        "utilization": joined(steps, "share", "utilization (% of cores up)", least=0.0, most=100.0),
+        "queue": joined(steps, "queued", "queued jobs", least=0.0),
+    }
+    if steps["up"].n_unique() > 1:
+        within: dict[str, Any] = {"least": 0.0, "most": float(cores)}
+        curves["up"] = joined(steps, "busy", "busy cores", bound=steps["up"], bound_label="cores up", **within)
+    users = run.jobs["user_id"].n_unique() > 1
+    cards = [name for name in CARDS if users or name != "user_id"]
+    colors = [name for name in COLORS if users or name != "user_id"]
+    charts = DrawnLater(partial(_charts, run))
+    return View(charts, curves, run.jobs, cards, "waiting_time", colors, measured=_measured(run))
+
+
+def _charts(run: Result) -> dict[str, Lanes | Map]:
+    """Return executions as rectangles over cores, and over GPUs if nodes have some."""
     ran = executions(run.jobs, run.table("interruptions"), run.span[1])
     ranges = parse_core_sets(ran["allocated_resources"])
     bars = ran[ranges["row"]]
@@ -81,25 +102,9 @@ def view(run: Result) -> View:
         corners = dict(zip(("begin", "end", "first", "last"), down.T, strict=True))
         rows = {"first": np.rint(corners["first"] + 0.5), "last": np.rint(corners["last"] - 0.5)}
         parts.append(corners | rows | {"look": "down"})
-    cores = int(run.info["num_cores"])
-    steps = steps_of(run)
-    share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("busy") / pl.col("up")).otherwise(0.0)
-    steps = steps.with_columns(share=share)
-    curves = {
-        "utilization": joined(steps, "share", "utilization (% of cores up)", least=0.0, most=100.0),
-        "queue": joined(steps, "queued", "queued jobs", least=0.0),
-    }
-    if steps["up"].n_unique() > 1:
-        within: dict[str, Any] = {"least": 0.0, "most": float(cores)}
-        curves["up"] = joined(steps, "busy", "busy cores", bound=steps["up"], bound_label="cores up", **within)
-    users = run.jobs["user_id"].n_unique() > 1
-    cards = [name for name in CARDS if users or name != "user_id"]
-    colors = [name for name in COLORS if users or name != "user_id"]
-    charts: dict[str, Lanes | Map] = {"cores": lanes_of("cores", cores, parts, groups=_nodes(run))}
+    charts: dict[str, Lanes | Map] = {"cores": lanes_of("cores", int(run.info["num_cores"]), parts, groups=_nodes(run))}
     gpus = _gpus(run)
-    if gpus is not None:
-        charts["gpus"] = gpus
-    return View(charts, curves, run.jobs, cards, "waiting_time", colors, measured=_measured(run))
+    return charts if gpus is None else {**charts, "gpus": gpus}
 
 
 def _measured(run: Result) -> tuple[float, float] | None:
