@@ -40,6 +40,7 @@ from desim.problems.dag.graph_encoder import (
     describe_candidates,
     describe_progress,
     describe_system,
+    offer_of,
     placeable,
     unit_of,
 )
@@ -249,6 +250,11 @@ class GraphConfig(AgentConfig[Policy]):
         return self.mode == "planned"
 
     @property
+    def considers(self) -> frozenset[str]:
+        """What agents of this mode take into account: on pools, only mode "idle" looks at demands."""
+        return frozenset({"outages", "arrivals"}) | ({"demands"} if self.only_idle else set())
+
+    @property
     def allocation(self) -> Allocation:
         """Rule that chooses executors: DEFT; in mode "planned", with insertion."""
         return InsertionDEFT() if self.plans_ahead else DEFT()
@@ -291,8 +297,6 @@ class GraphAgent(LearnedAgent):
         If the network overrides the computation; :class:`CustomGraphAgent` is for those, and :meth:`of` chooses.
     """
 
-    considers = frozenset({"outages", "arrivals"})
-
     config_type = GraphConfig
 
     def __init__(self, policy: GraphPolicy, config: GraphConfig, *, name: str = "graph") -> None:
@@ -306,6 +310,7 @@ class GraphAgent(LearnedAgent):
         self.name = name
         self.plans_ahead = config.plans_ahead
         self.allocation = config.allocation
+        self.considers = config.considers
         self.reset({}, np.random.default_rng(0))
 
     @classmethod
@@ -341,21 +346,22 @@ class GraphAgent(LearnedAgent):
         Returns
         -------
         array of float, shape (c,) or (c + 1,), or None
-            Scores of the ready nodes in order; in mode "idle", followed by that of waiting, which is minus infinity
-            if waiting is impossible. None if no executor can take a node.
+            Scores of the ready nodes in order, on pools of those that fit; in mode "idle", followed by that of waiting,
+            which is minus infinity if waiting is impossible. None if no executor can take a node.
         """
         available, time = observation.available_times, observation.time
-        idle = available <= time
-        usable = idle if self.config.only_idle else available < np.inf
-        if not usable.any():
+        offer = self._offer = offer_of(observation, list(observation.ready.values()), only_idle=self.config.only_idle)
+        if not offer.usable.any():
             return None
         self._follow(observation)
-        nodes = list(observation.ready.values())
+        nodes = offer.nodes
         places = [self._place[state] for state, _ in nodes]
         ranks = np.array([self._known[state].graph.upward_rank[node] for state, node in nodes])
         work = np.array([self._progress[place].time for place in places])
-        candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time, unit=self._unit)
-        system = describe_system(observation, available, idle, self._progress, candidates, unit=self._unit)
+        candidates = describe_candidates(
+            nodes, ranks, work, offer.available, usable=offer.usable, time=time, unit=self._unit
+        )
+        system = describe_system(observation, available, offer.idle, self._progress, candidates, unit=self._unit)
         unfinished = [state.num_unfinished for state in self._states]
         jobs = describe_progress(self._progress, unfinished, time - self._submitted, self._unit)
         shares, whole = self.network.describe(jobs, self._told, system)
@@ -363,8 +369,8 @@ class GraphAgent(LearnedAgent):
         of_nodes += shares[places]
         scores = self.network.scores(of_nodes, candidates)
         can_wait = self.config.only_idle and system[-1] > 0
-        if any(state.is_restricted for state in self._states):
-            able = placeable(nodes, np.where(usable, available, np.inf))
+        if offer.usable.ndim == 1 and any(state.is_restricted for state in self._states):
+            able = placeable(nodes, offer.times(0))
             if not able.any() and not can_wait:
                 return None
             scores[~able] = -np.inf
@@ -379,7 +385,7 @@ class GraphAgent(LearnedAgent):
         Parameters
         ----------
         observation : DagObservation
-            Current decision.
+            Current decision, whose scores were the last to be asked for.
         action : int
             Index in :meth:`scores`.
 
@@ -388,12 +394,9 @@ class GraphAgent(LearnedAgent):
         Assign or None
             Assignment of the node by DEFT; None to wait.
         """
-        nodes = list(observation.ready.values())
-        if action == len(nodes):
+        if action == len(self._offer.nodes):
             return None
-        available = observation.available_times
-        usable = np.where(available <= observation.time, available, np.inf) if self.config.only_idle else available
-        return self.allocation.allocate(observation, *nodes[action], usable)
+        return self.allocation.allocate(observation, *self._offer.nodes[action], self._offer.times(action))
 
     def _follow(self, observation: DagObservation) -> None:
         """Update for jobs that arrived or left and nodes that were assigned."""
@@ -443,11 +446,10 @@ class CustomGraphAgent:
         Name for records and tables.
     """
 
-    considers = frozenset({"outages", "arrivals"})
-
     def __init__(self, policy: Policy, config: GraphConfig, *, name: str = "graph") -> None:
         self.policy = policy.eval()
         self.config = config
+        self.considers: frozenset[str] = getattr(config, "considers", frozenset({"outages", "arrivals"}))
         self.name = name
         self.plans_ahead = getattr(config, "plans_ahead", False)
         self.encoder = config.encoder()

@@ -68,7 +68,7 @@ class SwitchingAgent(Forking, NamedRepr):
                     "networks, or portfolio:MEMBERS, whose members may plan ahead"
                 )
         considered = [declared(member, "considers", frozenset()) for member in members]
-        self.considers = frozenset({"links", "outages", "arrivals"}).intersection(*considered)
+        self.considers = frozenset({"links", "outages", "arrivals", "demands"}).intersection(*considered)
         self._names = names
 
     def reset(self, info: dict[str, Any], rng: Generator) -> None:

@@ -1,4 +1,4 @@
-"""Queries that arrive one after another at one pool: rules and search, at four loads."""
+"""Queries that arrive one after another at one pool: rules, a network and search, at four loads."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from desim.agents.dag.search import SearchAgent
 from desim.decision_times import DecisionTimes
 from desim.experiments.bihyb.simulate import Setting, instance
 from desim.experiments.frame import Choice, Frame, Panel
+from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block, Paragraph
 from desim.experiments.study import DataStudy, is_valid
 from desim.experiments.tables import best_rule_table, value_table
@@ -36,6 +37,8 @@ RULES = {
     "Longest path left": "rank-up-eft-idle",
 }
 """Rules that start every stage that fits, by their name in tables."""
+NETWORK = {"Network": with_weights("graph", "families-completion")}
+"""A network that learned from a search on executors without pools; it scores the stages that fit."""
 SEARCHES = {
     f"Search, {passes}": f"search:dag:turnaround_time_mean:{passes.split()[0]}"
     for passes in ("1 pass", "10 passes", "100 passes")
@@ -148,16 +151,17 @@ class Online(DataStudy):
         return self.quick or self.data is None
 
     def panels(self) -> Sequence[Panel]:
-        """Return rules and searches at each load."""
+        """Return rules, the network and searches at each load."""
         size = QUICK_SIZE if self.quick and self.data is None else SIZE
         stages = Setting(size, self.place, check=self.quick)
-        agents = RULES | dict(list(SEARCHES.items())[: 1 if self.quick else None])
+        searches = list(SEARCHES.items())[: 1 if self.quick else None]
+        agents = {name: Choice(agent) for name, agent in [*RULES.items(), *searches]} | NETWORK
         return [
             Panel(
                 f"{size} queries arrive",
                 "load",
                 {f"load {load}": Arrivals(stages, load) for load in (LOADS[-1:] if self.quick else LOADS)},
-                {name: Choice(agent) for name, agent in agents.items()},
+                agents,
             )
         ]
 

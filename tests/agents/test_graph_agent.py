@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from desim.agents.learning.checkpoint import load_weights  # noqa: E402
 from desim.agents.learning.policy import to_tensors  # noqa: E402
 from desim.agents.learning.training import TrainingConfig  # noqa: E402
 from desim.exceptions import InvalidConfiguration  # noqa: E402
-from desim.problems.dag import DagCluster, Job  # noqa: E402
+from desim.problems.dag import DagCluster, Executors, Job  # noqa: E402
 from desim.problems.dag.graph_encoder import FIXED_FEATURES, GraphSizes  # noqa: E402
 from desim.validation import validate  # noqa: E402
 from desim.workloads.dag.registry import draw  # noqa: E402
@@ -70,11 +71,30 @@ def cluster(seed: int, num_jobs: int = 8, num_executors: int = 4, **options: Any
     return DagCluster(jobs, executors, **options)
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, PLANNED], ids=str)
-def test_the_agent_does_what_the_network_says(config: GraphConfig) -> None:
+def pools(seed: int) -> DagCluster:
+    """Return similar queries whose nodes demand one to eight cores of two pools."""
+    rng, drawn = np.random.default_rng(seed), cluster(seed).jobs
+    jobs = []
+    for job in drawn:
+        edges = [(parent, child, size) for parent, row in enumerate(job.child_lists) for child, size in row]
+        demands = [{"cores": float(rng.integers(1, 9))} for _ in range(job.num_nodes)]
+        jobs.append(Job(job.job_id, job.work, edges, submission_time=job.submission_time, demands=demands))
+    return DagCluster(jobs, Executors([2.1, 3.0], 1.0, capacities=[{"cores": 6}, {"cores": 8}]))
+
+
+@pytest.mark.parametrize(
+    ("config", "make"),
+    [
+        *((config, cluster) for config in CONFIGS),
+        (PLANNED, partial(cluster, plan_ahead=True)),
+        *((config, pools) for config in CONFIGS if config.only_idle),
+    ],
+    ids=str,
+)
+def test_the_agent_does_what_the_network_says(config: GraphConfig, make: Callable[[int], DagCluster]) -> None:
     policy = policy_of(config, 1)
     agent, encoder = GraphAgent(policy, config), config.encoder(SIZES)
-    simulation = Simulation(cluster(1, plan_ahead=config == PLANNED))
+    simulation = Simulation(make(1))
     answers, kinds = 0, set()
     while (decision := simulation.advance()) is not None:
         seen = decision.observation
@@ -91,6 +111,25 @@ def test_the_agent_does_what_the_network_says(config: GraphConfig) -> None:
         decision.answer(answer)
     assert answers > 60
     assert kinds == ({False, True} if config.only_idle else {False})
+    result = simulation.finish()
+    validate(result)
+    assert result.jobs["status"].eq("completed").all()
+
+
+def test_on_pools_what_fits_starts_at_once_in_the_order_of_the_scores() -> None:
+    config = CONFIGS[0]
+    agent, simulation = GraphAgent(policy_of(config), config), Simulation(pools(2))
+    while (decision := simulation.advance()) is not None:
+        seen = decision.observation
+        scores, answer = agent.scores(seen), agent.act(seen)
+        fitting = [pair for pair in seen.ready.values() if seen.fits(*pair).any()]
+        if fitting:
+            assert scores is not None and len(scores) == len(fitting) + 1
+            if scores.argmax() < len(fitting):
+                state, node = fitting[int(scores.argmax())]
+                assert answer is not None and (answer.job_id, answer.node) == (state.job.job_id, node)
+                assert seen.fits(state, node)[answer.executor]
+        decision.answer(answer)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)

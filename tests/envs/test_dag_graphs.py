@@ -240,9 +240,9 @@ def test_jobs_without_an_executable_node_give_way() -> None:
     decision = simulation.advance()
     assert decision is not None
     encoder = GraphEncoder(DEFT().allocate, sizes=GraphSizes(jobs=2, nodes=2, edges=1, candidates=3))
-    states, nodes = encoder.shown(decision.observation)
+    states, offer = encoder.shown(decision.observation)
     assert [state.job.job_id for state in states] == [1, 2]
-    assert [state.job.job_id for state, _ in nodes] == [1, 2]
+    assert [state.job.job_id for state, _ in offer.nodes] == [1, 2]
 
 
 def test_keys_tell_graphs_apart() -> None:

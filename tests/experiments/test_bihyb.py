@@ -50,8 +50,9 @@ def test_the_queries_of_an_instance_arrive() -> None:
     assert np.mean(many) == pytest.approx(9 * seconds / 0.5, rel=0.25)
 
 
-def test_rules_and_search_run_online(tmp_path: Path) -> None:
+def test_rules_a_network_and_search_run_online(tmp_path: Path) -> None:
     pytest.importorskip("numba")
+    pytest.importorskip("torch")
     study = FAMILY.study("online")(quick=True, seeds=1, workers=Workers(1), out=tmp_path)
     (frame,) = [block for block in study.blocks() if hasattr(block, "estimate")]
     assert frame.num_invalid == 0

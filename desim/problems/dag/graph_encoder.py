@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -35,12 +34,14 @@ __all__ = [
     "JobGraph",
     "JobProgress",
     "Node",
+    "Offer",
     "PerJob",
     "SystemGraph",
     "assignments_of",
     "describe_candidates",
     "describe_progress",
     "describe_system",
+    "offer_of",
     "placeable",
     "unit_of",
 ]
@@ -332,6 +333,73 @@ def describe_system(
     return np.array([*numbers[:4], *others, *numbers[4:], next_idle < np.inf], np.float32)
 
 
+class Offer(NamedTuple):
+    """Ready nodes that may be assigned, c of them, and executors that may take them.
+
+    Attributes
+    ----------
+    nodes : list of (JobState, int)
+        Ready nodes.
+    available : array of float, shape (num_executors,), or (c, num_executors) on pools
+        Time from which each executor is available, in seconds; infinite if it is down. On pools, the present if the
+        node fits, otherwise the time at which everything assigned has run.
+    usable : array of bool, of the same shape
+        Whether the executor may take a node now.
+    idle : array of bool, shape (num_executors,)
+        Whether each executor is idle; on pools, whether it is empty or a node fits.
+    """
+
+    nodes: list[Node]
+    available: Floats
+    usable: NDArray[np.bool_]
+    idle: NDArray[np.bool_]
+
+    def times(self, place: int) -> Floats:
+        """Return when each executor is available for the node at a place; infinite if it must not take it.
+
+        Parameters
+        ----------
+        place : int
+            Index in ``nodes``.
+        """
+        available, usable = self.available, self.usable
+        if usable.ndim > 1:
+            available, usable = available[place], usable[place]
+        return np.where(usable, available, np.inf)
+
+
+def offer_of(observation: DagObservation, nodes: list[Node], *, only_idle: bool) -> Offer:
+    """Return which nodes may be assigned, and where.
+
+    Parameters
+    ----------
+    observation : DagObservation
+        Observation at a decision.
+    nodes : list of (JobState, int)
+        Ready nodes.
+    only_idle : bool
+        Whether nodes wait until an executor is idle. On pools, a node then waits until it fits and all of its data have
+        arrived, and nodes that do not fit are left out. If the pools are empty, it only waits for its data, as no
+        decision follows their arrival.
+
+    Returns
+    -------
+    Offer
+        All nodes, or on pools with ``only_idle`` those that fit.
+    """
+    available, time = observation.available_times, observation.time
+    idle = available <= time
+    if not only_idle or not observation.executors.resources:
+        return Offer(nodes, available, idle if only_idle else available < np.inf, idle)
+    usable = np.array([observation.fits(*node) for node in nodes], np.bool_).reshape(len(nodes), len(available))
+    if not usable.any() and not any(queue.running or queue.waiting for queue in observation.executor_queues.values()):
+        run_times = np.array([state.run_times[node] for state, node in nodes]).reshape(usable.shape)
+        usable = (run_times < np.inf) & (available < np.inf)
+    kept = usable.any(axis=1)
+    nodes, usable = [node for node, keep in zip(nodes, kept.tolist(), strict=True) if keep], usable[kept]
+    return Offer(nodes, np.where(usable, time, available), usable, idle | usable.any(axis=0))
+
+
 def placeable(nodes: Sequence[Node], available: Floats) -> NDArray[np.bool_]:
     """Return whether some available executor may run each node.
 
@@ -373,9 +441,9 @@ def describe_candidates(
         Upward rank of each node, in seconds.
     work : array of float, shape (c,)
         Total mean run time of the nodes of its job that have no executor yet, in seconds.
-    available : array of float, shape (num_executors,)
-        Time at which each executor is free, in seconds; infinite if it is down.
-    usable : array of bool, shape (num_executors,)
+    available : array of float, shape (num_executors,) or (c, num_executors)
+        Time at which each executor is free, in seconds, for all nodes or for each; infinite if it is down.
+    usable : array of bool, of the same shape
         Whether nodes may be assigned to each executor.
     time : float
         Current time in seconds.
@@ -387,7 +455,7 @@ def describe_candidates(
     array of float, shape (c, 9)
         Features. If a node may run on no usable executor, the best one of all is used instead of the best usable one.
     """
-    count, wide = len(nodes), len(available)
+    count, wide = len(nodes), available.shape[-1]
     if not count:
         return np.empty((0, len(CANDIDATE_FEATURES)), np.float32)
     ready = np.concatenate([state.ready_times(node) for state, node in nodes])
@@ -395,8 +463,11 @@ def describe_candidates(
     finish = np.maximum(ready.reshape(count, wide), available)
     finish += run_times.reshape(count, wide)
     earliest = finish.min(axis=1)
-    columns = np.flatnonzero(usable)
-    chosen = columns[finish[:, columns].argmin(axis=1)] if len(columns) else finish.argmin(axis=1)
+    if usable.ndim > 1:
+        chosen = np.where(usable, finish, np.inf).argmin(axis=1)
+    else:
+        columns = np.flatnonzero(usable)
+        chosen = columns[finish[:, columns].argmin(axis=1)] if len(columns) else finish.argmin(axis=1)
     unusable = finish[np.arange(count), chosen] == np.inf
     if unusable.any():
         chosen[unusable] = finish[unusable].argmin(axis=1)
@@ -605,7 +676,7 @@ class GraphEncoder:
             }
         )
 
-    def shown(self, observation: DagObservation) -> tuple[list[JobState], list[Node]]:
+    def shown(self, observation: DagObservation) -> tuple[list[JobState], Offer]:
         """Return the jobs and the ready nodes that fit into the arrays, in order.
 
         Parameters
@@ -615,18 +686,17 @@ class GraphEncoder:
 
         Returns
         -------
-        tuple of list of JobState and list of (JobState, int)
+        tuple of list of JobState and Offer
             Jobs and ready nodes. If not all jobs fit, those with a ready node come first.
         """
-        states = list(observation.jobs.values())
+        states, nodes = list(observation.jobs.values()), list(observation.ready.values())
         room = self.sizes.jobs
         if len(states) > room:
-            useful = {state for state, _ in observation.ready.values()}  # never iterated, so order is irrelevant
+            useful = {state for state, _ in nodes}  # never iterated, so order is irrelevant
             states = sorted(states, key=lambda state: state not in useful)[:room]
             kept = set(states)
-            nodes = (node for node in observation.ready.values() if node[0] in kept)
-            return states, list(islice(nodes, self.sizes.candidates))
-        return states, list(islice(observation.ready.values(), self.sizes.candidates))
+            nodes = [node for node in nodes if node[0] in kept]
+        return states, offer_of(observation, nodes[: self.sizes.candidates], only_idle=self.only_idle)
 
     def graph(self, observation: DagObservation) -> SystemGraph:
         """Return the observation as one graph.
@@ -641,9 +711,8 @@ class GraphEncoder:
         SystemGraph
             Graph of the jobs that fit into the arrays.
         """
-        states, nodes = self.shown(observation)
-        time, executors, available = observation.time, observation.executors, observation.available_times
-        idle = available <= time
+        states, offer = self.shown(observation)
+        time, executors, nodes = observation.time, observation.executors, offer.nodes
         same = self._joined.of(states, lambda state: self.graphs.of(state, executors))
         graphs, place = self._joined.graphs, self._joined.place
         assigned = [state.assigned for state in states]
@@ -653,9 +722,8 @@ class GraphEncoder:
         places = [place[state] for state, _ in nodes]
         ranks = np.array([graphs[at].upward_rank[node] for at, (_, node) in zip(places, nodes, strict=True)])
         work = np.array([progress[at].time for at in places])
-        usable = idle if self.only_idle else available < np.inf
         unit = unit_of(graphs) if self.relative else 1.0
-        candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time, unit=unit)
+        candidates = describe_candidates(nodes, ranks, work, offer.available, usable=offer.usable, time=time, unit=unit)
         offsets = same["job_start"][places] if places else np.zeros(0, np.int64)
         return SystemGraph(
             **same,
@@ -663,7 +731,9 @@ class GraphEncoder:
             jobs=describe_progress(progress, unfinished, ages, unit),
             candidate_nodes=offsets + np.array([node for _, node in nodes], np.int64),
             candidates=candidates,
-            system=describe_system(observation, available, idle, progress, candidates, unit=unit),
+            system=describe_system(
+                observation, observation.available_times, offer.idle, progress, candidates, unit=unit
+            ),
         )
 
     def encode(self, observation: DagObservation) -> Arrays:
@@ -696,24 +766,13 @@ class GraphEncoder:
         arrays |= _padded_progress(graph, self.sizes)
         mask = np.zeros(self.sizes.candidates + self.only_idle, np.int8)
         if not self.is_forced(observation):
-            mask[: len(graph.candidates)] = placeable(self.shown(observation)[1], self.usable(observation))
+            mask[: len(graph.candidates)] = self._placeable(self.shown(observation)[1])
         if self.only_idle:
             mask[-1] = graph.system[-1] > 0
         if not mask.any():
             mask[-1 if self.only_idle else 0] = 1
         arrays[ACTION_MASK] = mask
         return arrays
-
-    def usable(self, observation: DagObservation) -> NDArray[np.float64]:
-        """Return when each executor is available, in seconds; infinite for executors that must not be used.
-
-        Parameters
-        ----------
-        observation : DagObservation
-            Observation at a decision.
-        """
-        available = observation.available_times
-        return np.where(available <= observation.time, available, np.inf) if self.only_idle else available
 
     def is_forced(self, observation: DagObservation) -> bool:
         """Return whether no usable executor may run a node, so that the agent can only wait.
@@ -723,12 +782,20 @@ class GraphEncoder:
         observation : DagObservation
             Observation at a decision.
         """
+        on_pools = bool(self.only_idle and observation.executors.resources)
         soonest = observation.available_times.min()
-        if soonest > observation.time if self.only_idle else soonest == np.inf:
+        if soonest == np.inf or (soonest > observation.time and self.only_idle and not on_pools):
             return True
-        if not any(state.is_restricted for state in observation.jobs.values()):
+        if not on_pools and not any(state.is_restricted for state in observation.jobs.values()):
             return False
-        return not placeable(self.shown(observation)[1], self.usable(observation)).any()
+        return not self._placeable(self.shown(observation)[1]).any()
+
+    @staticmethod
+    def _placeable(offer: Offer) -> NDArray[np.bool_]:
+        """Return whether each node can be assigned."""
+        if offer.usable.ndim > 1:
+            return np.ones(len(offer.nodes), np.bool_)
+        return placeable(offer.nodes, offer.times(0))
 
     def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
         """Return the assignment that an action stands for, and whether the action is feasible.
@@ -756,10 +823,10 @@ class GraphEncoder:
         available = observation.available_times
         if self.only_idle and number == self.sizes.candidates:
             return None, bool(((available > observation.time) & (available < np.inf)).any())
-        nodes = self.shown(observation)[1]
-        if number >= len(nodes):
+        offer = self.shown(observation)[1]
+        if number >= len(offer.nodes):
             return None, False
-        assignment = self.allocation(observation, *nodes[number], self.usable(observation))
+        assignment = self.allocation(observation, *offer.nodes[number], offer.times(number))
         return assignment, assignment is not None
 
     def encode_action(self, observation: DagObservation, answer: Any) -> int | None:
@@ -785,7 +852,7 @@ class GraphEncoder:
         assignments = assignments_of(answer)
         if not assignments:
             return self.sizes.candidates if self.only_idle else None
-        nodes = self.shown(observation)[1]
+        nodes = self.shown(observation)[1].nodes
         places = {(state.job.job_id, node): at for at, (state, node) in enumerate(nodes)}
         told = [(places[one[:2]], one.executor) for one in assignments if one[:2] in places]
 
