@@ -140,12 +140,8 @@ class Online(DataStudy):
     seeds: int = 20
 
     paper: ClassVar[str] = "bihyb"
+    needs_data: ClassVar[bool] = True
     perform = staticmethod(perform)
-
-    @property
-    def is_reduced(self) -> bool:
-        """Whether the runs are smaller than those of the report."""
-        return self.quick or self.data is None
 
     def panels(self) -> Sequence[Panel]:
         """Return rules and searches at each load."""

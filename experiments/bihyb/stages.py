@@ -36,12 +36,8 @@ class Stages(DataStudy):
     most_passes: int = 10_000
 
     paper: ClassVar[str] = "bihyb"
+    needs_data: ClassVar[bool] = True
     perform = staticmethod(perform)
-
-    @property
-    def is_reduced(self) -> bool:
-        """Whether the runs are smaller than the paper's."""
-        return self.quick or self.data is None
 
     def panels(self) -> Sequence[Panel]:
         """Return rules and searches on the instances of each size, with both kinds of arithmetic."""
