@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -31,7 +32,7 @@ class Budget:
     moves : int or None
         Largest number of changed plans to decode. With a limit on moves alone, the same seed gives the same result.
     seconds : float or None
-        Largest wall time in seconds; results then depend on the machine.
+        Largest processor time of the searching thread, in seconds; results then depend on the machine.
 
     Raises
     ------
@@ -84,6 +85,13 @@ class Budget:
     def most_moves(self) -> float:
         """The largest number of moves; infinite if only the time is limited."""
         return math.inf if self.moves is None else self.moves
+
+    def timer(self) -> Callable[[], float]:
+        """Return a function that returns the share of ``seconds`` used since this call: 0 if they are not limited."""
+        if self.seconds is None:
+            return lambda: 0.0
+        begin, seconds = time.thread_time(), self.seconds
+        return lambda: (time.thread_time() - begin) / seconds
 
 
 @dataclass(frozen=True)

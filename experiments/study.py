@@ -163,6 +163,9 @@ class DataStudy(Study):
         Directory of the data. By default, workloads are synthetic.
     """
 
+    needs_data: ClassVar[bool] = False
+    """Whether runs on synthetic workloads count as smaller than those of the report."""
+
     data: Path | None = None
 
     def __post_init__(self) -> None:
@@ -170,6 +173,11 @@ class DataStudy(Study):
         super().__post_init__()
         if self.data is not None and not self.data.is_dir():
             raise InvalidConfiguration(f"data: got {str(self.data)!r}, expected a directory")
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether the runs are smaller than those of the report."""
+        return self.quick or (self.needs_data and self.data is None)
 
     @property
     def place(self) -> str:

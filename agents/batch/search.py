@@ -13,7 +13,6 @@ example R. Ruiz and T. Stuetzle, European Journal of Operational Research 177(3)
 from __future__ import annotations
 
 import math
-from time import perf_counter
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -284,11 +283,10 @@ class SearchAgent(NamedRepr):
 
     def _improve(self, order: Integers, easy: bool) -> float:
         """Search until the budget is used up; return the score."""
-        moves = self.budget.most_moves
-        deadline = math.inf if self.budget.seconds is None else perf_counter() + self.budget.seconds
+        moves, used = self.budget.most_moves, self.budget.timer()
         score = math.inf
-        while score == math.inf or (moves > 0 and (deadline == math.inf or perf_counter() < deadline)):
-            count = moves if deadline == math.inf else min(moves, AT_ONCE)
+        while score == math.inf or (moves > 0 and used() < 1.0):
+            count = moves if self.budget.seconds is None else min(moves, AT_ONCE)
             score = self._decoder.improve(order, easy=easy, moves=int(count))
             moves -= count
         return score

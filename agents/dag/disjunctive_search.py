@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -80,9 +79,8 @@ def improved(schedule: Any, order: IntArray, budget: Budget, state: NDArray[np.u
     )
     move = passes.Move(np.zeros(6, np.int64), np.zeros(1), np.zeros(2, np.int64))
     situation = passes.State(shop, now, ahead, mirrored, tabu, move)
-    until = None if budget.seconds is None else perf_counter() + budget.seconds
-    left, goes_on = budget.most_moves, True
-    while goes_on and left > 0 and (until is None or perf_counter() < until):
+    left, goes_on, used = budget.most_moves, True, budget.timer()
+    while goes_on and left > 0 and used() < 1.0:
         at_once = int(min(left, AT_ONCE))
         goes_on = passes.search(situation, elite, at_once)
         left -= at_once

@@ -7,7 +7,10 @@ resource. If nodes have modes, each pair of a pool and a mode is a place with an
 from __future__ import annotations
 
 import importlib
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -33,6 +36,9 @@ FAR = 2.0**40
 
 #: Largest number of ticks in a schedule, because the solver adds 64-bit integers.
 LONGEST = 2.0**48
+
+#: Shortest time between two looks at the processor time, in seconds.
+SHORTEST_WAIT = 0.01
 
 #: Relative deviation from an integer number of ticks that counts as a rounding error.
 TOLERANCE = 1e-9
@@ -195,7 +201,7 @@ def solve(instance: CPInstance, *, duplication: bool, time_limit: float) -> Solu
     duplication : bool
         Whether a node may run on several executors.
     time_limit : float
-        Limit on wall time in seconds.
+        Limit on the processor time of the process, in seconds.
 
     Returns
     -------
@@ -210,10 +216,10 @@ def solve(instance: CPInstance, *, duplication: bool, time_limit: float) -> Solu
     cp_model = _import()
     model = _Model(cp_model, instance, duplication)
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = time_limit
     solver.parameters.num_workers = 1  # several workers may return different optimal schedules in each run
     solver.parameters.random_seed = 0
-    status = solver.solve(model.model)
+    with _stopped_after(solver, time_limit):
+        status = solver.solve(model.model)
     assert status != cp_model.INFEASIBLE  # everything on one executor is always feasible
     bound = max(solver.best_objective_bound, 0.0)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -224,6 +230,25 @@ def solve(instance: CPInstance, *, duplication: bool, time_limit: float) -> Solu
         if solver.value(model.present[key])
     ]
     return Solution(copies, round(bound), status == cp_model.OPTIMAL)
+
+
+@contextmanager
+def _stopped_after(solver: Any, seconds: float) -> Iterator[None]:
+    """Stop a solver that has used its processor time, because its own limits count wall time or steps."""
+    end, ended = time.process_time() + seconds, threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(max(end - time.process_time(), SHORTEST_WAIT)):
+            if time.process_time() >= end:
+                solver.stop_search()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def _import() -> Any:
@@ -469,7 +494,8 @@ def optimal_schedule(
     duplication : bool
         Whether a node may run on several executors.
     time_limit : float
-        Limit on wall time in seconds; then the best schedule so far is returned, which may depend on the machine.
+        Limit on the processor time of the process, in seconds; then the best schedule so far is returned, which may
+        depend on the machine.
     resolution : float, optional
         Length of a tick in seconds. Default: 1 if all times are whole seconds, otherwise 1e-8 times the time that all
         nodes take on one executor.
@@ -514,7 +540,7 @@ class Optimum(PlanningAgent):
     duplication : bool
         Whether a node may run on several executors.
     time_limit : float
-        Limit on wall time per plan in seconds.
+        Limit on the processor time of the process per plan, in seconds.
     resolution : float, optional
         Length of a tick in seconds, see :func:`optimal_schedule`.
 

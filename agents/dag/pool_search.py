@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,12 +208,8 @@ def search(situation: PoolState, beginnings: Iterable[Floats], budget: Budget, s
     )
     for keys in beginnings:
         passes.evaluate(situation.net, keys, found)
-    begin = perf_counter()
-    done, most = 0.0, budget.most_moves
-    while done < most and found.values[0] < np.inf:
-        elapsed = 0.0 if budget.seconds is None else (perf_counter() - begin) / budget.seconds
-        if elapsed >= 1.0:
-            break
+    done, most, used = 0.0, budget.most_moves, budget.timer()
+    while done < most and found.values[0] < np.inf and (elapsed := used()) < 1.0:
         at_once = int(min(AT_ONCE, most - done))
         slack = SLACK * (1.0 - max(done / most, elapsed))
         passes.improve(situation.net, situation.back, found, at_once, slack)

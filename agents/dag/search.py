@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -595,9 +594,8 @@ class SearchAgent(NamedRepr):
             state=self._state,
         )
         decoders(DECODERS).find_chain(schedule, search)
-        until = None if self.budget.seconds is None else perf_counter() + self.budget.seconds
-        left = self.budget.most_moves
-        while left > 0 and (until is None or perf_counter() < until):
+        left, used = self.budget.most_moves, self.budget.timer()
+        while left > 0 and used() < 1.0:
             number = int(min(left, AT_ONCE))
             decoders(DECODERS).improve(schedule, search, number)
             left -= number

@@ -11,8 +11,6 @@ time, for which a plan of the known jobs keeps nothing free.
 
 from __future__ import annotations
 
-import math
-from time import perf_counter
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -297,10 +295,9 @@ class SearchAgent(RollingHorizon):
         seed = int(self._rng.integers(2**63))
         best = PlanDecoder(instance, nothing, seed, deviation=self._deviation, rent=rent)
         best.begin(orders)
-        moves = self.budget.most_moves
-        deadline = math.inf if self.budget.seconds is None else perf_counter() + self.budget.seconds
-        while moves > 0 and (deadline == math.inf or perf_counter() < deadline):
-            count = moves if deadline == math.inf else min(moves, AT_ONCE)
+        moves, used = self.budget.most_moves, self.budget.timer()
+        while moves > 0 and used() < 1.0:
+            count = moves if self.budget.seconds is None else min(moves, AT_ONCE)
             best.improve(int(count))
             moves -= count
         return best.starts

@@ -14,7 +14,7 @@ from desim import simulate
 from desim.agents.dag import create
 from desim.agents.dag.search import SearchAgent
 from desim.decision_times import DecisionTimes
-from desim.experiments.bihyb.simulate import Setting, instance
+from desim.experiments.bihyb.simulate import Setting, compile_search, instance
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block, Paragraph
@@ -46,8 +46,6 @@ SEARCHES = {
 """Searches with pairs of passes at each arrival, by their name in tables."""
 SIZE, QUICK_SIZE = 150, 10
 NUM_INSTANCES = 10
-WARM = "search:dag:turnaround_time_mean:1"
-"""Search before the one that is timed: it compiles what the search calls."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def perform(run: Run) -> dict[str, Any]:
     jobs, pool = queries(setting, run.seed)
     agent = create(run.agent.policy)
     if isinstance(agent, SearchAgent):
-        simulate(DagCluster(jobs, pool), create(WARM), seed=run.seed)
+        compile_search()
     timed = DecisionTimes(agent, time.process_time_ns)
     result = simulate(DagCluster(jobs, pool), timed, seed=run.seed)
     middle, high = 1000.0 * np.quantile(timed.seconds, (0.5, 0.98))
@@ -143,12 +141,8 @@ class Online(DataStudy):
     seeds: int = 20
 
     paper: ClassVar[str] = "bihyb"
+    needs_data: ClassVar[bool] = True
     perform = staticmethod(perform)
-
-    @property
-    def is_reduced(self) -> bool:
-        """Whether the runs are smaller than those of the report."""
-        return self.quick or self.data is None
 
     def panels(self) -> Sequence[Panel]:
         """Return rules, the network and searches at each load."""

@@ -11,7 +11,7 @@ from desim.experiments.claims import read_printed
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.report_blocks import Block, Paragraph, Table, short
 from desim.experiments.study import DataStudy
-from desim.experiments.tables import value_table
+from desim.experiments.tables import best_rule_table, value_table
 
 FLOATS, WHOLE = "shares as floats", "whole numbers"
 SIZES = (50, 100, 150)
@@ -36,12 +36,8 @@ class Stages(DataStudy):
     most_passes: int = 10_000
 
     paper: ClassVar[str] = "bihyb"
+    needs_data: ClassVar[bool] = True
     perform = staticmethod(perform)
-
-    @property
-    def is_reduced(self) -> bool:
-        """Whether the runs are smaller than the paper's."""
-        return self.quick or self.data is None
 
     def panels(self) -> Sequence[Panel]:
         """Return rules and searches on the instances of each size, with both kinds of arithmetic."""
@@ -66,12 +62,15 @@ class Stages(DataStudy):
             yield _published()
             yield Paragraph(
                 f"The makespans of {LEARNED} on single instances are not published, so that its means are compared "
-                "without intervals."
+                "without intervals. Differences from the rules are paired by instance."
             )
             yield from (_against_learned(frame, panel) for panel in frame.panels)
         how = f"means of {len(self.seed_list)} instances"
         for panel in frame.panels:
             yield value_table(frame, panel, "makespan", f"Makespan, {panel}, {how}", better="lower")
+            searches = {row: [row] for row in frame.rows(panel) if row in PASSES}
+            title = f"How far the makespan is above that of the best rule, {panel}, paired by instance"
+            yield best_rule_table(frame, panel, "makespan", title, rules=list(RULES), agents=searches)
             yield value_table(frame, panel, "lower_bound", f"Lower bound of the makespan, {panel}, {how}")
             title = f"Share of the instances whose makespan meets the lower bound, so that it is optimal, {panel}"
             yield value_table(frame, panel, "optimal", title, better="higher")

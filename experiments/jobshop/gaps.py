@@ -24,7 +24,7 @@ RULES = {
 }
 """Agents without search, by their name in tables."""
 SECONDS = (0.1, 1.0, 10.0)
-"""Limits on the wall time of search and CP-SAT."""
+"""Limits on the processor time of search and CP-SAT, each with one thread."""
 GENERATED, QUICK = ("6 x 6", "10 x 5", "10 x 10", "15 x 15"), ("4 x 4", "6 x 6")
 PANEL = "job shops"
 
@@ -44,12 +44,8 @@ class Gaps(DataStudy):
     seeds: int = 3
 
     paper: ClassVar[str] = "jobshop"
+    needs_data: ClassVar[bool] = True
     perform = staticmethod(perform)
-
-    @property
-    def is_reduced(self) -> bool:
-        """Whether the runs are smaller than those of the report."""
-        return self.quick or self.data is None
 
     def panels(self) -> Sequence[Panel]:
         """Return rules, searches and CP-SAT on the instances."""
@@ -78,6 +74,6 @@ class Gaps(DataStudy):
         yield value_table(frame, PANEL, "makespan", f"Makespan, {how}", better="lower")
         yield value_table(frame, PANEL, "seconds", f"Processor seconds of a run, {how}", better="lower")
         yield Paragraph(
-            "Limits are wall times. Search ends before its limit where its makespan meets a lower bound, and CP-SAT "
-            "where it has proved the optimum."
+            "Limits are processor times, of one thread each. Search ends before its limit where its makespan meets a "
+            "lower bound, and CP-SAT where it has proved the optimum."
         )

@@ -25,7 +25,7 @@ from desim.workloads.dag import jobshop
 __all__ = ["CP_SAT", "Setting", "instances", "perform", "shop"]
 
 CP_SAT = "cp-sat"
-"""Policy that plans with CP-SAT; its parameter ``seconds`` is the limit on its wall time."""
+"""Policy that plans with CP-SAT; its parameter ``seconds`` is the limit on its processor time."""
 
 WARM_SEARCH, WARM_SECONDS = "search:dag:makespan:1000", 0.1
 """Search and limit of CP-SAT in the run before the one that is timed: it imports and compiles what the agent calls."""

@@ -31,12 +31,8 @@ class Allocation(DataStudy):
     """
 
     paper: ClassVar[str] = "openb"
+    needs_data: ClassVar[bool] = True
     perform = staticmethod(perform)
-
-    @property
-    def is_reduced(self) -> bool:
-        """Whether the runs are smaller than the paper's."""
-        return self.quick or self.data is None
 
     def panels(self) -> Sequence[Panel]:
         """Return the policies on each workload."""

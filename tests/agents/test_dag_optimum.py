@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from desim.agents.dag import CPOP, HEFT, PEFT, TDCA, ListScheduler, Optimum, Ran
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks
 from desim.processes.outages import random_outages
+from desim.workloads.dag.jobshop import job_shop
 
 
 @pytest.fixture(autouse=True)
@@ -141,6 +144,22 @@ def test_no_time_to_search() -> None:
         }
         assert schedule.makespan == max(copy.finish for copy in schedule.copies)
     assert unproved > 0
+
+
+def test_the_limit_counts_processor_time() -> None:
+    need_ortools()
+    rng = np.random.default_rng(0)
+    machines = [rng.permutation(12).tolist() for _ in range(12)]
+    jobs, executors = job_shop(machines, rng.integers(1, 100, (12, 12)).tolist())
+    options: dict[str, Any] = {"duplication": False, "resolution": 1.0}
+    optimal_schedule(jobs, executors, time_limit=1e-9, **options)
+    seconds, statuses = [], []
+    for limit in (1e-9, 0.3):
+        begin = time.process_time()
+        statuses.append(optimal_schedule(jobs, executors, time_limit=limit, **options).status)
+        seconds.append(time.process_time() - begin)
+    assert statuses == ["feasible", "feasible"]
+    assert 0.15 < seconds[1] - seconds[0] < 0.6
 
 
 def test_later_jobs_and_outages() -> None:

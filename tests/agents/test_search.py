@@ -1,5 +1,7 @@
 """Names and budgets of search agents."""
 
+import time
+
 import pytest
 
 from desim.agents.search import Budget, SearchName
@@ -44,3 +46,14 @@ def test_a_budget_has_a_limit() -> None:
         Budget()
     assert Budget(seconds=1).most_moves == float("inf")
     assert Budget(moves=7).most_moves == 7
+
+
+def test_seconds_count_processor_time() -> None:
+    used, never = Budget(seconds=0.02).timer(), Budget(moves=7).timer()
+    time.sleep(0.05)
+    assert 0.0 < used() < 1.0
+    end = time.thread_time() + 0.03
+    while time.thread_time() < end:
+        pass
+    assert used() > 1.0
+    assert never() == 0.0
