@@ -25,7 +25,7 @@ Format = Literal["csv", "batsim-csv", "chrome-trace", "sacct", "taillard"]
 #: Formats of workloads, and the problem of each.
 _OF_WORKLOADS = {"sacct": "batch", "taillard": "dag"}
 #: Suffixes of workflows, task graphs and job shops only.
-_DAGS = {".stg", ".jsp", ".sm", ".rcp", ".dax", ".xml", ".yml", ".yaml"}
+_DAGS = {".stg", ".jsp", ".sm", ".mm", ".rcp", ".dax", ".xml", ".yml", ".yaml"}
 SUFFIXES: dict[str, str] = {"csv": ".csv", "batsim-csv": ".csv", "chrome-trace": ".json"}
 
 

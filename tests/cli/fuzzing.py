@@ -144,7 +144,7 @@ def files(rng: random.Random, here: Path) -> list[tuple[str, Callable[[], str | 
     stored = json.loads((here / "stored" / "result.json").read_text())
     made = json.loads((here / "stored" / "provenance.json").read_text())
     out = str(here / "copy")
-    sacct, stg, standard, taillard, pegasus, psplib, patterson = (
+    sacct, stg, standard, taillard, pegasus, psplib, several, patterson = (
         (CORPUS / name).read_text()
         for name in (
             "sacct.csv",
@@ -153,6 +153,7 @@ def files(rng: random.Random, here: Path) -> list[tuple[str, Callable[[], str | 
             "taillard.jsp",
             "pegasus.yml",
             "project.sm",
+            "project.mm",
             "project.rcp",
         )
     )
@@ -176,6 +177,7 @@ def files(rng: random.Random, here: Path) -> list[tuple[str, Callable[[], str | 
         ("w.jsp", lambda: mutated_text(rng, standard), (*DAG, "--trace", "FILE")),
         ("w.jsp", lambda: mutated_text(rng, taillard), (*DAG, "--trace", "FILE")),
         ("w.sm", lambda: mutated_text(rng, psplib), (*DAG, "--trace", "FILE")),
+        ("w.mm", lambda: mutated_text(rng, several), (*DAG, "--trace", "FILE")),
         ("w.rcp", lambda: mutated_text(rng, patterson), (*DAG, "--trace", "FILE")),
         ("w.yml", lambda: mutated_text(rng, pegasus), (*DAG, "--trace", "FILE")),
         (

@@ -279,6 +279,6 @@ def measure_gaps(seeds: range) -> dict[str, list[float]]:
 def test_nobody_is_below_the_optimum() -> None:
     pytest.importorskip("ortools")
     pytest.importorskip("numba")
-    gaps = measure_gaps(range(8))
-    assert len(gaps["heft"]) >= 6
+    gaps = measure_gaps(range(6))
+    assert len(gaps["heft"]) >= 4
     assert np.mean(gaps["search:dag:makespan:100"]) < np.mean(gaps["heft"])

@@ -30,7 +30,7 @@ def found(path: Path) -> dict[str, Any]:
     else:
         report = dag.WorkflowReport()
         jobs = dag.read_all(path, report=report)
-        scale = 1 if path.suffix in (".jsp", ".sm", ".rcp") else dag.tpch.REFERENCE_SPEED
+        scale = 1 if path.suffix in (".jsp", ".sm", ".mm", ".rcp") else dag.tpch.REFERENCE_SPEED
         about = {"rows": [(job.work / scale).round(9).tolist() for job in jobs]}
         about["edges"] = [[*names, size] for job in jobs for names, size in sorted(edges_of(job).items())]
     about["repairs"] = {reason.name.lower(): report.count(reason) for reason in report.counts}

@@ -10,7 +10,7 @@ import pytest
 from desim import simulate
 from desim.agents.dag import Optimum, create
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag import DagCluster, Executors, Job, Mode
 from desim.validation import validate
 from desim.workloads.dag import rcpsp, registry
 from desim.workloads.dag.registry import WorkflowReport, executors_of, read_all
@@ -40,6 +40,41 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
         assert found.work.tolist() == job.work.tolist()
         assert (found.names, found.demands, found.parent_lists) == (job.names, job.demands, job.parent_lists)
         assert same.capacities == pool.capacities
+
+
+def test_several_modes_are_read_written_and_scheduled(tmp_path: Path) -> None:
+    """Job 2 takes 3 s with two of three R1, or 5 s with one: beside job 3, which takes two for 2 s, that is as long."""
+    job, pool = rcpsp.read(CORPUS / "project.mm")
+    assert job.work.tolist() == [0.0, 3.0, 2.0, 0.0]
+    assert job.modes is not None and job.demands is not None
+    assert job.modes[1] == (Mode(3.0, {"R1": 2.0, "R2": 1.0}), Mode(5.0, {"R1": 1.0, "R2": 0.0}))
+    assert (job.modes[2], job.demands[1], job.demands[2]) == (None, None, {"R1": 2.0, "R2": 0.0})
+    slow = Executors([1.0], names=["pool"], capacities=[{"R1": 3, "R2": 0}])
+    for executors in (pool, slow):
+        assert simulate(DagCluster([job], executors), create("rank-up-eft-idle")).metrics()["makespan"] == 5.0
+    for seed in range(3):
+        job = several_modes(seed)
+        registry.write(tmp_path / f"{seed}.mm", job, executors=pool)
+        found, same = rcpsp.read(tmp_path / f"{seed}.mm")
+        assert (found.modes, found.parent_lists, same.capacities) == (job.modes, job.parent_lists, pool.capacities)
+    with pytest.raises(WorkloadError, match=r"got modes, expected a file whose name ends in .mm"):
+        rcpsp.write(tmp_path / "a.sm", job, pool)
+
+
+def several_modes(seed: int) -> Job:
+    """Return a project with up to three modes per job."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(3, 9))
+    modes = []
+    for _ in range(count):
+        times = np.sort(rng.integers(0, 10, int(rng.integers(1, 4)))).tolist()
+        amounts = [{"R1": float(rng.integers(0, 4)), "R2": float(rng.integers(0, 2))} for _ in times]
+        modes.append([Mode(float(time), amount) for time, amount in zip(times, amounts, strict=True)])
+    edges = [(a, b, 0.0) for b in range(count) for a in range(b) if rng.random() < 0.4]
+    several = [own if len(own) > 1 else None for own in modes]
+    demands = [None if len(own) > 1 else own[0].demands for own in modes]
+    work = [min(mode.run_time for mode in own) for own in modes]
+    return Job(0, work, edges, modes=several, demands=demands, allow_disconnected=True)
 
 
 def test_repairs_are_counted() -> None:
@@ -75,11 +110,22 @@ def test_what_is_no_project_of_patterson_is_refused(tmp_path: Path, text: str, m
     [
         ("RESOURCEAVAILABILITIES", "RESOURCES AT HAND", "got no rows of RESOURCEAVAILABILITIES"),
         ("    2     1     3     2     1\n", "    2     1     3     2\n", "line 28: got .*, expected job 2, mode 1"),
-        ("    2     1     3     2     1\n", "", "got 3 rows of REQUESTS/DURATIONS, expected 4, one per job"),
+        (
+            "    4     1     0     0     0\n",
+            "",
+            "got 3 rows of REQUESTS/DURATIONS, expected one per mode: mode 1 of job 4",
+        ),
+        ("    4     1     0     0     0\n", "    4     1     0     0     0\n" * 2, "line 31: got .*, expected the end"),
         (
             "    2     1     1     4\n",
             "    2     1     2     4\n",
-            "line 20: got .*, expected job 2, 1 mode",
+            "line 20: got .*, expected job 2, the numbers of its modes and of its successors",
+        ),
+        ("    2     1     1     4\n", "    2     2     1     4\n", "line 29: got .*, expected mode 2 of job 2"),
+        (
+            "duration  R 1  R 2",
+            "duration  R 1  N 1",
+            "line 25: got non-renewable resources",
         ),
         ("    2     1     1     4\n", "    2     1     1     x\n", "line 20: got 'x'"),
     ],

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from desim.checks import check_float
 from desim.exceptions import WorkloadError
-from desim.problems.dag.job import Job
+from desim.problems.dag.job import Job, Mode
 from desim.workloads.files import plain_number
 from desim.workloads.report import ListedReason, RepairReport
 
@@ -64,6 +64,8 @@ class Task:
         Size in bytes of each file that the task reads or writes, None where unknown.
     demands : mapping of str to float, optional
         Amounts of resources that the task takes of a pool. Either all tasks of a workflow have them, or none has.
+    modes : tuple of Mode, optional
+        Modes of the task, instead of demands.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Task:
     reads: Mapping[str, float | None]
     writes: Mapping[str, float | None]
     demands: Mapping[str, float] | None = None
+    modes: tuple[Mode, ...] | None = None
 
 
 class WorkflowOptions(TypedDict, total=False):
@@ -198,10 +201,13 @@ def build(
     if report is not None:
         report.merge(own)
     work = [task.work for task in tasks]
-    demands = None if tasks[0].demands is None else [task.demands for task in tasks]
+    taken: dict[str, Any] = {
+        "demands": None if all(task.demands is None for task in tasks) else [task.demands for task in tasks],
+        "modes": [task.modes for task in tasks],
+    }
     names, may_be_apart = list(by_name), repairs.allow_disconnected
     try:
-        return Job(0, work, sized, names=names, label=label, demands=demands, allow_disconnected=may_be_apart)
+        return Job(0, work, sized, names=names, label=label, allow_disconnected=may_be_apart, **taken)
     except WorkloadError as error:
         raise WorkloadError(f"{source}: {error}") from error
 

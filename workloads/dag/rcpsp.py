@@ -1,10 +1,11 @@
-"""RCPSP: read and write resource-constrained projects, in the format of PSPLIB (``.sm``) and in Patterson's (``.rcp``).
+"""RCPSP: read and write resource-constrained projects of PSPLIB (``.sm``, ``.mm``) and Patterson's format (``.rcp``).
 
 A project is one job whose nodes hold amounts of several resources while they run, on one pool of these resources. A
-file of PSPLIB has a section of the successors of each job, one of durations and demands, and one of capacities; only
-those of a single mode are read (``.sm``). Patterson's format is a list of numbers: those of jobs and resources, the
-capacities, and for each job its duration, its demands, the number of its successors and these. Jobs are numbered from 1
-in both, and edges have no data.
+file of PSPLIB has a section of the successors of each job, one of durations and demands, and one of capacities. In
+``.mm`` files, jobs have several modes, each with a duration and demands. Resources are renewable: files with
+non-renewable ones, of which a project may use only so much in all, are refused. Patterson's format is a list of
+numbers: those of jobs and resources, the capacities, and for each job its duration, its demands, the number of its
+successors and these. Jobs are numbered from 1 in both, and edges have no data.
 
 References: R. Kolisch and A. Sprecher, "PSPLIB - a project scheduling problem library", European Journal of Operational
 Research 96(1), 1997. J. H. Patterson, "A comparison of exact approaches for solving the multiple constrained resource,
@@ -24,7 +25,7 @@ from numpy.random import Generator
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
-from desim.problems.dag.job import Job
+from desim.problems.dag.job import Job, Mode
 from desim.reading import suffix_of
 from desim.workloads.dag._workflow import Repairs, Task, WorkflowReport, build
 from desim.workloads.files import Pathish, plain_number, read_text, write_lines
@@ -39,6 +40,7 @@ Row = tuple[int, list[int]]
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _SECTIONS = ("PRECEDENCE RELATIONS", "REQUESTS/DURATIONS", "RESOURCEAVAILABILITIES")
 _PATTERSON = ".rcp"
+_SEVERAL_MODES = ".mm"
 
 
 def read(path: Pathish, *, strict: bool = False, report: WorkflowReport | None = None) -> Project:
@@ -58,7 +60,8 @@ def read(path: Pathish, *, strict: bool = False, report: WorkflowReport | None =
     -------
     tuple of Job and Executors
         Job 0, submitted at time 0, whose nodes, also the two dummies, are named by their numbers, with the name of the
-        file as label; and one pool of speed 1 with the resources ``R1``, ``R2``, ...
+        file as label; and one pool of speed 1 with the resources ``R1``, ``R2``, ... The work of a node with several
+        modes is its shortest duration.
 
     Raises
     ------
@@ -70,24 +73,30 @@ def read(path: Pathish, *, strict: bool = False, report: WorkflowReport | None =
     capacities, jobs = parse(source, text)
     names = [f"R{number}" for number in range(1, len(capacities) + 1)]
     tasks, edges = [], []
-    for number, (line, (duration, *demands), successors) in enumerate(jobs, 1):
+    for number, (line, requests, successors) in enumerate(jobs, 1):
         where = f"{source}: line {line}"
-        for name, demand, most in zip(names, demands, capacities, strict=True):
-            if demand > most:
+        wanted = [(float(duration), dict(zip(names, map(float, each), strict=True))) for duration, *each in requests]
+        for name, most in zip(names, capacities, strict=True):
+            least = min(demands[name] for _, demands in wanted)
+            if least > most:
                 raise WorkloadError(
-                    f"{where}: {name} of job {number}: got {demand}, expected at most {most}, its capacity"
+                    f"{where}: {name} of job {number}: got {least:g}, expected at most {most}, its capacity"
                 )
         if unknown := [child for child in successors if not 0 < child <= len(jobs)]:
             raise WorkloadError(f"{where}: got the successor {unknown[0]}, expected a job from 1 to {len(jobs)}")
-        tasks.append(Task(str(number), float(duration), {}, {}, dict(zip(names, map(float, demands), strict=True))))
+        modes = tuple(Mode(*each) for each in wanted) if len(wanted) > 1 else None
+        shortest, demands = min(wanted, key=lambda each: each[0])
+        tasks.append(Task(str(number), shortest, {}, {}, None if modes else demands, modes))
         edges += [(str(number), str(child)) for child in successors]
     label = Path(os.fspath(path)).name.partition(".")[0]
     if not tasks:
         raise WorkloadError(f"{source}: got no job, expected at least one")
     job = build(source, label, tasks, edges, repairs=Repairs(strict=strict), report=report)
     try:
-        return job, _pool(dict(zip(names, capacities, strict=True)))
-    except InvalidConfiguration as error:
+        pool = _pool(dict(zip(names, capacities, strict=True)))
+        job.check_eligible(pool)
+        return job, pool
+    except (InvalidConfiguration, WorkloadError) as error:
         raise WorkloadError(f"{source}: {error}") from error
 
 
@@ -103,17 +112,54 @@ def _numbers(where: str, cells: Sequence[str]) -> list[int]:
     return list(map(int, cells))
 
 
-Found = tuple[list[int], list[tuple[int, list[int], list[int]]]]
-"""Capacities, and of each job its line, its duration and demands, and its successors."""
+Found = tuple[list[int], list[tuple[int, list[list[int]], list[int]]]]
+"""Capacities, and of each job its line, the duration and demands of each of its modes, and its successors."""
 
 
 def _psplib(source: str, text: str) -> Found:
     """Return what a file of PSPLIB says."""
+    relations, requests, availabilities = _sections(source, text)
+    capacities, jobs, left = availabilities[0][1], [], iter(requests)
+    for job, (row, relation) in enumerate(relations, 1):
+        if len(relation) < 3 or relation[0] != job or not relation[1] or relation[2] != len(relation) - 3:
+            raise WorkloadError(
+                f"{source}: line {row}: got {relation}, expected job {job}, the numbers of its modes and of its "
+                "successors, and these"
+            )
+        modes = []
+        for mode in range(1, relation[1] + 1):
+            line, request = next(left, (0, []))
+            if not request:
+                raise WorkloadError(
+                    f"{source}: got {len(requests)} rows of {_SECTIONS[1]}, expected one per mode: mode {mode} of job "
+                    f"{job} is missing"
+                )
+            own = request if mode == 1 else [job, *request]
+            if len(own) != 3 + len(capacities) or own[:2] != [job, mode]:
+                wanted = f"job {job}, mode 1" if mode == 1 else f"mode {mode} of job {job}"
+                raise WorkloadError(
+                    f"{source}: line {line}: got {request}, expected {wanted}, its duration, and demands for "
+                    f"{len(capacities)} resources"
+                )
+            modes.append((line, own[2:]))
+        jobs.append((modes[0][0], [request for _, request in modes], relation[3:]))
+    for line, request in left:
+        raise WorkloadError(f"{source}: line {line}: got {request}, expected the end after {len(jobs)} jobs")
+    return capacities, jobs
+
+
+def _sections(source: str, text: str) -> list[list[Row]]:
+    """Return the rows of each section of a file of PSPLIB."""
     sections: dict[str, list[Row]] = {}
     rows: list[Row] = []
     for number, line in enumerate(text.split("\n"), 1):
         cells = line.split()
         title = next((name for name in _SECTIONS if line.strip().startswith(name)), None)
+        if cells[:1] == ["jobnr."] and {"N", "D"} & set(cells):
+            raise WorkloadError(
+                f"{source}: line {number}: got non-renewable resources, of which a project may use only so much in "
+                "all, expected renewable ones only"
+            )
         if title is not None:
             rows = sections.setdefault(title, [])
             if rows:
@@ -122,28 +168,9 @@ def _psplib(source: str, text: str) -> Found:
             rows = []
         elif sections and cells and cells[0][0].isdigit():
             rows.append((number, _numbers(f"{source}: line {number}", cells)))
-    relations, requests, availabilities = (sections.get(name, []) for name in _SECTIONS)
     if missing := [name for name in _SECTIONS if not sections.get(name)]:
         raise WorkloadError(f"{source}: got no rows of {missing[0]}, expected a project in the format of PSPLIB")
-    capacities, jobs = availabilities[0][1], []
-    if len(requests) != len(relations):
-        raise WorkloadError(
-            f"{source}: got {len(requests)} rows of {_SECTIONS[1]}, expected {len(relations)}, one per job: nodes have "
-            "one mode"
-        )
-    for job, ((row, relation), (other, request)) in enumerate(zip(relations, requests, strict=True), 1):
-        if len(relation) < 3 or relation[:2] != [job, 1] or relation[2] != len(relation) - 3:
-            raise WorkloadError(
-                f"{source}: line {row}: got {relation}, expected job {job}, 1 mode, the number of its successors, and "
-                "these"
-            )
-        if len(request) != 3 + len(capacities) or request[:2] != [job, 1]:
-            raise WorkloadError(
-                f"{source}: line {other}: got {request}, expected job {job}, mode 1, its duration, and demands for "
-                f"{len(capacities)} resources"
-            )
-        jobs.append((other, request[2:], relation[3:]))
-    return capacities, jobs
+    return [sections[name] for name in _SECTIONS]
 
 
 def _patterson(source: str, text: str) -> Found:
@@ -166,7 +193,7 @@ def _patterson(source: str, text: str) -> Found:
     for job in range(1, count + 1):
         line = cells[min(place, len(cells) - 1)][0]
         *request, successors = take(resources + 2, f"duration, {resources} demands and successors of job {job}")
-        jobs.append((line, request, take(successors, f"{successors} successors of job {job}")))
+        jobs.append((line, [request], take(successors, f"{successors} successors of job {job}")))
     if place < len(cells):
         raise WorkloadError(f"{source}: line {cells[place][0]}: got more numbers, expected the end after {count} jobs")
     return capacities, jobs
@@ -181,9 +208,9 @@ def write(path: Pathish, job: Job, pool: Executors) -> None:
     ----------
     path : str or path-like
         Target file: in Patterson's format if its name ends in ``.rcp``, possibly followed by ``.gz``, otherwise in
-        PSPLIB's.
+        PSPLIB's; a job with modes needs ``.mm``.
     job : Job
-        Job to write, with integer run times and demands; both formats know neither data nor other names.
+        Job to write, with integer run times and demands; all formats know neither data nor other names.
     pool : Executors
         One pool of speed 1.
 
@@ -195,16 +222,25 @@ def write(path: Pathish, job: Job, pool: Executors) -> None:
     if pool.num_executors != 1 or pool.speeds[0] != 1.0 or not pool.capacities:
         raise WorkloadError(f"{path}: got {pool!r}, expected one pool of speed 1")
     (capacity,) = pool.capacities
+    if job.modes is not None and suffix_of(path) != _SEVERAL_MODES:
+        raise WorkloadError(f"{path}: job {job.job_id}: got modes, expected a file whose name ends in {_SEVERAL_MODES}")
+    modes = job.modes or [None] * job.num_nodes
     demands = [capacity if each is None else each for each in job.demands or [None] * job.num_nodes]
-    rows = [[time, *(each.get(name, 0.0) for name in capacity)] for time, each in zip(job.work, demands, strict=True)]
-    wrong = [value for row in [*rows, list(capacity.values())] for value in row if value % 1 or value > LARGEST]
+    plain = [(Mode(time, each),) for time, each in zip(job.work.tolist(), demands, strict=True)]
+    chosen = [own if several is None else several for own, several in zip(plain, modes, strict=True)]
+    rows = [[[mode.run_time, *(mode.demands.get(name, 0.0) for name in capacity)] for mode in own] for own in chosen]
+    numbers = [value for own in rows for row in own for value in row] + list(capacity.values())
+    restricted = any(mode.eligible is not None for own in chosen for mode in own)
+    wrong = any(value % 1 or value > LARGEST for value in numbers) or restricted
     if wrong or job.run_times is not None or job.parent_size.any():
         raise WorkloadError(
             f"{path}: job {job.job_id}: expected integers up to 1e15 as run times, demands and capacities, no data on "
-            "edges, and no run times per executor"
+            "edges, and no run times per executor or modes for some pools"
         )
-    is_patterson = suffix_of(path) == _PATTERSON
-    write_lines(path, (_in_patterson if is_patterson else _in_psplib)(job, rows, list(capacity.values())))
+    if suffix_of(path) == _PATTERSON:
+        write_lines(path, _in_patterson(job, [own[0] for own in rows], list(capacity.values())))
+    else:
+        write_lines(path, _in_psplib(job, rows, list(capacity.values())))
 
 
 def _text(values: Sequence[float]) -> str:
@@ -223,20 +259,21 @@ def _in_patterson(job: Job, rows: list[list[float]], capacities: list[float]) ->
         yield _text([*row, len(children), *children])
 
 
-def _in_psplib(job: Job, rows: list[list[float]], capacities: list[float]) -> Iterator[str]:
+def _in_psplib(job: Job, rows: list[list[list[float]]], capacities: list[float]) -> Iterator[str]:
     heads = "".join(f"  R {number}" for number in range(1, len(capacities) + 1))
     rule = "*" * 72
     yield rule
     yield f"jobs (incl. supersource/sink ):  {job.num_nodes}"
-    yield f"horizon                       :  {plain_number(sum(row[0] for row in rows))}"
+    yield f"horizon                       :  {plain_number(sum(max(row[0] for row in own) for own in rows))}"
     yield f"RESOURCES\n  - renewable                 :  {len(capacities)}   R"
     yield f"{rule}\n{_SECTIONS[0]}:\njobnr.    #modes  #successors   successors"
     for node in range(job.num_nodes):
         children = _successors(job, node)
-        yield _text([node + 1, 1, len(children), *children])
+        yield _text([node + 1, len(rows[node]), len(children), *children])
     yield f"{rule}\n{_SECTIONS[1]}:\njobnr. mode duration{heads}\n{'-' * 72}"
-    for node, row in enumerate(rows):
-        yield _text([node + 1, 1, *row])
+    for node, own in enumerate(rows):
+        for mode, row in enumerate(own, 1):
+            yield _text([node + 1, mode, *row]) if mode == 1 else " " * 6 + _text([mode, *row])
     yield f"{rule}\n{_SECTIONS[2]}:\n{heads}\n{_text(capacities)}\n{rule}"
 
 

@@ -46,7 +46,7 @@ _READERS: Mapping[str, Callable[..., Job]] = {
     ".yaml": pegasus.read,
     ".stg": stg.read,
 }
-_PROJECTS = (".sm", ".rcp")
+_PROJECTS = (".sm", ".mm", ".rcp")
 _JOB_SHOP = ".jsp"
 _WITH_EXECUTORS = (_JOB_SHOP, *_PROJECTS)
 """Formats that state their executors, whose speed is 1: job shops and projects."""
@@ -69,7 +69,7 @@ def descriptions() -> dict[str, str]:
         "FILE.dax, FILE.xml, FILE.yml": "Abstract workflow of Pegasus; separate several by commas.",
         "FILE.stg": "Task graph of the Standard Task Graph set.",
         "FILE.jsp": "Job shop in the standard format or Taillard's, with an executor for each machine.",
-        "FILE.sm, FILE.rcp": "Resource-constrained project of PSPLIB or Patterson, on one pool.",
+        "FILE.sm, FILE.mm, FILE.rcp": "Resource-constrained project of PSPLIB or Patterson, on one pool.",
     }
 
 
@@ -300,7 +300,7 @@ def read(path: Pathish, **options: Any) -> Job:
 
 
 def read_all(path: Pathish, **options: Any) -> list[Job]:
-    """Read all jobs of a file: that of a workflow or a project (``.sm``, ``.rcp``), or those of a job shop (``.jsp``).
+    """Read all jobs of a file: of a workflow, of a job shop (``.jsp``), or of a project (``.sm``, ``.mm``, ``.rcp``).
 
     Parameters
     ----------
@@ -366,7 +366,8 @@ def write(
     Parameters
     ----------
     path : str or path-like
-        Target file: ``.json`` (WfFormat), ``.stg``, ``.jsp`` for a job shop, or ``.sm`` or ``.rcp`` for a project.
+        Target file: ``.json`` (WfFormat), ``.stg``, ``.jsp`` for a job shop, or ``.sm``, ``.mm`` or ``.rcp`` for a
+        project.
     jobs : Job or sequence of Job
         Job to write; several only for a job shop.
     executors : Executors, optional

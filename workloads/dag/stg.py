@@ -124,7 +124,7 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0) -> tuple[str
         If `reference_speed` is not > 0.
     """
     speed = check_float("reference_speed", reference_speed, above=0)
-    limited = (job.run_times, job.eligible, job.required_features, job.demands)
+    limited = (job.run_times, job.eligible, job.required_features, job.demands, job.modes)
     if any(found is not None for found in limited) or job.work.max() > LARGEST * speed:
         raise WorkloadError(
             f"job {job.job_id}: expected durations of at most 1e15 that every executor can run, which is all that an "

@@ -411,7 +411,7 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: E
     ------
     WorkloadError
         If the file cannot be written, the job has run times for each executor or restricts its nodes to some, or it
-        has nodes that demand a whole pool or something other than ``cores`` and ``memory``.
+        has nodes with modes, or that demand a whole pool or something other than ``cores`` and ``memory``.
     InvalidConfiguration
         If `reference_speed` is not > 0.
     """
@@ -420,6 +420,8 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: E
         raise WorkloadError(f"job {job.job_id}: has run times for each executor, which WfFormat cannot store")
     if job.eligible is not None or job.required_features is not None:
         raise WorkloadError(f"job {job.job_id}: has eligible executors, which WfFormat cannot store")
+    if job.modes is not None:
+        raise WorkloadError(f"job {job.job_id}: has nodes with modes, which WfFormat cannot store")
     if any(each is None or each.keys() - _AMOUNTS for each in job.demands or ()):
         raise WorkloadError(f"job {job.job_id}: has demands that WfFormat cannot store, expected cores and memory only")
     most = max(float(job.work.max()) / speed, *job.parent_size.tolist(), 0.0)

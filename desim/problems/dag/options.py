@@ -43,8 +43,8 @@ class DagOptions:
     """Options for the jobs and executors of a DAG problem."""
 
     trace: Annotated[str, arg(metavar="FILE,...|NAME,...|tpch", aliases=["--workload"])] = GENERATED
-    """Workflow files (WfFormat .json, Pegasus .dax, .xml or .yml), job shops (.jsp), projects (.sm, .rcp), names of
-    fetched workflows such as Montage, or tpch for generated queries like those of TPC-H."""
+    """Workflow files (WfFormat .json, Pegasus .dax, .xml or .yml), job shops (.jsp), projects (.sm, .mm, .rcp), names
+    of fetched workflows such as Montage, or tpch for generated queries like those of TPC-H."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20; files: each once)")] = None
     """Number of jobs, sampled from the queries or files."""
     allow_disconnected: bool = True

@@ -169,10 +169,25 @@ class PoolPlan(Plan):
     def assign(
         self, state: JobState, nodes: Sequence[int], executor: int, position: int | None, mode: int | None = None
     ) -> list[Copy] | None:
-        """Append copies of nodes to a pool's queue; None if a position before the end is asked for.
+        """Append copies of nodes to a pool's queue.
 
-        The mode is that of the last node. Others, and those without a given mode, run in the mode in which they are
-        expected to finish first.
+        Parameters
+        ----------
+        state : JobState
+            Job of the nodes.
+        nodes : sequence of int
+            Nodes whose parents are assigned or come earlier in this sequence.
+        executor : int
+            Pool, which is up.
+        position : int, optional
+            Position in the queue, which must be its end.
+        mode : int, optional
+            Mode of the last node. Default, also for the others: that in which the node is expected to finish first.
+
+        Returns
+        -------
+        list of Copy or None
+            New copies, or None, with nothing changed, if a position before the end is asked for.
         """
         self.refresh()
         table = self._pools[executor]
