@@ -52,7 +52,6 @@ from desim.problem import ProblemDescriptor, kind_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.plotting.views import View
     from desim.result import Result
     from desim.statistics import PerformanceProfile, Ranking
     from desim.sweep.comparison import Comparison
@@ -75,7 +74,7 @@ Samples = Mapping[float, ArrayLike]
 #: Width of a figure in inches from which it has the first number of panels in a row, and otherwise the second.
 WIDE, COLUMNS = 6.0, (3, 2)
 #: Widths of characters and of tick labels, and room beside texts, in pixels as :func:`panel_pixels` counts them.
-CHARACTER, TICK, GAP = 6.5, 60.0, 12.0
+CHARACTER, TITLE_CHARACTER, TICK, GAP = 6.5, 7.2, 60.0, 12.0
 #: Longest name of an agent in characters.
 LONGEST_NAME = 26
 #: What keeps a unit in the line of the word before it.
@@ -148,7 +147,9 @@ def compare_metrics(
     rows = -(-len(names) // columns)
     room = (100.0 * width / text_scale() - CHARACTER * max(map(len, runs)) - GAP) / columns - GAP
     found = {name: [float(run.get(name, math.nan)) for run in table.values()] for name in names}
-    titles = {name: _title(name, kind, _is_squashed(found[name]), max(int(room / CHARACTER), 12)) for name in names}
+    titles = {
+        name: _title(name, kind, _is_squashed(found[name]), max(int(room / TITLE_CHARACTER), 12)) for name in names
+    }
     lines = rows * (len(table) + max(map(len, titles.values())) + 1.5)
     grid = new_figure(9.0, 0.15 * rows, lines).subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
     colors = [style.color for style in line_styles(table).values()]
@@ -603,9 +604,9 @@ def distributions(
     return panel
 
 
-def _measured_span(view: View, run: Result) -> tuple[float, float]:
+def _measured_span(run: Result) -> tuple[float, float]:
     """Return begin and end of the part of a run that metrics are about."""
-    begin, end = view.measured or run.span
+    begin, end = run.measured_span or run.span
     return begin, min(end, run.span[1])
 
 
@@ -644,10 +645,7 @@ def mean_curves(
         for agent, results in runs.items()
     }
     views = {agent: [kind.view(run) for run in some] for agent, some in loaded.items()}
-    spans = {
-        agent: [_measured_span(view, run) for view, run in zip(some, loaded[agent], strict=True)]
-        for agent, some in views.items()
-    }
+    spans = {agent: [*map(_measured_span, some)] for agent, some in loaded.items()}
     length = min(end - begin for some in spans.values() for begin, end in some)
     is_time = kind.time_unit == "s"
     width = bin_width or (nice_duration(length / BINS) if is_time else float(nice_count(length / BINS)))
