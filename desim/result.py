@@ -143,6 +143,15 @@ class Result:
         return 0.0 if first <= 0.05 * (end - first) else first, float(end)
 
     @property
+    def measured_span(self) -> tuple[float, float] | None:
+        """Begin and end, in seconds, of the time that metrics cover in a run on a window of a log; None for other runs.
+
+        The run starts with the warm-up and ends with the cool-down, which are not measured.
+        """
+        window = self.info.get("window")
+        return None if not window else (window[2] - window[1], window[3] - window[1])
+
+    @property
     def end_time(self) -> float:
         """End of the run in seconds or slots; raises InvalidConfiguration if the records do not state it."""
         if "end_time" not in self.info:

@@ -23,7 +23,16 @@ from typing import Any, ClassVar
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration
 
-__all__ = ["LOADED", "is_reference", "load", "load_agent", "load_problem_factory", "named_by", "place_of", "user_module"]
+__all__ = [
+    "LOADED",
+    "is_reference",
+    "load",
+    "load_agent",
+    "load_problem_factory",
+    "named_by",
+    "place_of",
+    "user_module",
+]
 
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 #: Audit event that tells which module is loaded by reference.

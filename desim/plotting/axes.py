@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import Locator
 
+    from desim.result import Result
+
 __all__ = [
     "Entries",
     "FigureFormat",
@@ -47,6 +49,7 @@ __all__ = [
     "plain",
     "scale_durations",
     "set_titles",
+    "shade_unmeasured",
     "slot_axis",
     "text_scale",
     "time_axis",
@@ -153,7 +156,7 @@ def new_figure(width: float, height: float, lines: float = 0.0) -> Figure:
     if size is not None:
         width, height = size.width, height * size.height_factor
     height += lines * LINE * text_scale()
-    layout = ConstrainedLayoutEngine(w_pad=0.1 if size is None else 0.03, h_pad=0.06 if size is None else 0.03)
+    layout = ConstrainedLayoutEngine(w_pad=0.1 if size is None else 0.05, h_pad=0.06 if size is None else 0.03)
     figure = Figure(figsize=(width, height), dpi=DPI, layout=layout, facecolor="white")
     figure.set_gid(OWN)
     return figure
@@ -356,6 +359,32 @@ def time_axis(axes: Axes, begin: float, end: float) -> None:
     """Set up the x axis for times from begin to end, in seconds."""
     axes.set_xlim(begin, end)
     axes.set_xlabel(f"time ({_mark_time(axes.xaxis, end - begin)})")
+
+
+def shade_unmeasured(panels: Sequence[Axes], runs: Iterable[Result]) -> list[tuple[str, Any]]:
+    """Shade what is simulated, but not measured, on time axes; return the legend entry.
+
+    Parameters
+    ----------
+    panels : sequence of Axes
+        Panels whose time axes are set up.
+    runs : iterable of Result
+        Runs of the panels: one for each, or several of the same window for a single panel.
+
+    Returns
+    -------
+    list of (str, dict)
+        Entry of the legend; empty if the panels show no warm-up or cool-down of a window.
+    """
+    look: Any = {"facecolor": "#808080", "alpha": 0.22, "linewidth": 0.0}
+    found = []
+    for panel, run in dict.fromkeys((panels[min(place, len(panels) - 1)], run) for place, run in enumerate(runs)):
+        low, high = panel.get_xlim()
+        begin, end = run.measured_span or (low, high)
+        if all(part.get_gid() != "unmeasured" for part in panel.patches):
+            sides = [(low, min(begin, high)), (max(end, low), high)]
+            found += [panel.axvspan(*side, zorder=2.6, gid="unmeasured", **look) for side in sides if side[0] < side[1]]
+    return [("warm-up, cool-down (not measured)", look)] if found else []
 
 
 def _mark_time(axis: Any, span: float) -> str:

@@ -75,7 +75,7 @@ Samples = Mapping[float, ArrayLike]
 #: Width of a figure in inches from which it has the first number of panels in a row, and otherwise the second.
 WIDE, COLUMNS = 6.0, (3, 2)
 #: Widths of characters and of tick labels, and room beside texts, in pixels as :func:`panel_pixels` counts them.
-CHARACTER, TICK, GAP = 6.5, 60.0, 12.0
+CHARACTER, TITLE_CHARACTER, TICK, GAP = 6.5, 7.2, 60.0, 12.0
 #: Longest name of an agent in characters.
 LONGEST_NAME = 26
 #: What keeps a unit in the line of the word before it.
@@ -148,7 +148,9 @@ def compare_metrics(
     rows = -(-len(names) // columns)
     room = (100.0 * width / text_scale() - CHARACTER * max(map(len, runs)) - GAP) / columns - GAP
     found = {name: [float(run.get(name, math.nan)) for run in table.values()] for name in names}
-    titles = {name: _title(name, kind, _is_squashed(found[name]), max(int(room / CHARACTER), 12)) for name in names}
+    titles = {
+        name: _title(name, kind, _is_squashed(found[name]), max(int(room / TITLE_CHARACTER), 12)) for name in names
+    }
     lines = rows * (len(table) + max(map(len, titles.values())) + 1.5)
     grid = new_figure(9.0, 0.15 * rows, lines).subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
     colors = [style.color for style in line_styles(table).values()]
@@ -624,7 +626,7 @@ class _Seen(NamedTuple):
 
 def _seen(run: Result, kind: ProblemDescriptor) -> _Seen:
     view = kind.view(run)
-    begin, end = view.measured or run.span
+    begin, end = run.measured_span or run.span
     return _Seen(view.curves, begin, min(end, run.span[1]), view.spread_values() if view.spread else np.zeros(0))
 
 

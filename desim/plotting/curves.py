@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import duration_words, nice_count, nice_duration
-from desim.plotting.axes import add_legend, count_axis, label_panels, new_panels, plain, set_titles, time_axis
+from desim.plotting.axes import (
+    add_legend,
+    count_axis,
+    label_panels,
+    new_panels,
+    plain,
+    set_titles,
+    shade_unmeasured,
+    time_axis,
+)
 from desim.plotting.colors import LineStyle, line_styles
 from desim.plotting.runs import Results, Window, load_runs, span_of, title_of
 
@@ -189,7 +198,7 @@ def draw_steps(
         set_titles(panel, title_of(group[0][0]) if len(group) == 1 else "", mean)
         if panel is panels[0]:
             first_entries = entries
-    add_legend(panels, first_entries)
+    add_legend(panels, [*first_entries, *shade_unmeasured(panels, runs)])
     label_panels(panels)
     highest = 1.05 * max([1.0, *(panel.dataLim.y1 for panel in panels)])
     for panel in panels:

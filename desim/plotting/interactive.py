@@ -163,6 +163,7 @@ class _Charts:
             "looks": LOOKS,
             "runs": [
                 {"name": run.name, "title": title_of(run), "color": names.index(run.name), "jobs": len(one.jobs)}
+                | {"measured": run.measured_span}
                 for run, one in zip(self.runs, self.views, strict=True)
             ],
             "cards": [self._card(one, run) for run, one in zip(self.runs, self.views, strict=True)],

@@ -175,6 +175,16 @@ function ownRange() {
   return new B.Range1d({ start: timeRange.start, end: timeRange.end, bounds: [DATA.span[0] - room, DATA.span[1] + room] });
 }
 
+// Warm-up and cool-down of a window are simulated, but not measured.
+function shadeUnmeasured(figure, run) {
+  const { measured } = DATA.runs[run];
+  for (const [left, right] of measured ? [[DATA.span[0], measured[0]], [measured[1], DATA.span[1]]] : []) {
+    if (left < right) figure.add_layout(new B.BoxAnnotation({ left, right, fill_color: UNMEASURED, fill_alpha: 0.22, line_color: null }));
+  }
+}
+
+const UNMEASURED = "#808080";
+
 const axesOf = (figure) => [figure.below[0], figure.left[0]];
 
 function paint(figure) {
@@ -323,6 +333,7 @@ class LaneChart {
     if (this.arrows) this.drawArrows(figure);
     figure.text({ x: field("x"), y: field("y"), text: field("text"), text_color: "#1a1a1a", text_font_size: "10px", text_align: "center", text_baseline: "middle", source: this.labels });
     this.markGlyph = figure.quad({ ...box, fill_color: "#D5006D", fill_alpha: 0.8, line_color: "#D5006D", line_width: 2.5, source: this.marked });
+    shadeUnmeasured(figure, this.run);
     place(figure, node);
   }
 
@@ -537,6 +548,7 @@ class MapChart {
     else left.ticker = new B.BasicTicker({ desired_num_ticks: 5, num_minor_ticks: 0, min_interval: 1 });
     this.image = source(["image", "x", "y", "dw", "dh"]);
     this.glyph = figure.image_rgba({ image: field("image"), x: field("x"), y: field("y"), dw: field("dw"), dh: field("dh"), source: this.image });
+    shadeUnmeasured(figure, this.run);
     place(figure, node);
   }
 
@@ -613,6 +625,7 @@ class CurveChart {
       if (this.lines.length === 1) line.area = this.figure.varea({ x: field("x"), y1: 0, y2: field("y"), fill_alpha: 0.22, fill_color: runColor(line.run), source: line.source });
       line.glyph = this.figure.line({ x: field("x"), y: field("y"), line_color: runColor(line.run), line_width: 1.6, line_dash: runDash(line.run), source: line.source });
     }
+    shadeUnmeasured(this.figure, this.lines[0].run);
     place(this.figure, node);
   }
 
@@ -851,6 +864,7 @@ function drawLegend() {
     const style = look === "cut" || look === "duplicate" ? `background:${hatch}` : look === "critical" ? "border:2px solid var(--strong)" : look === "down" ? `background:${hatch},${lookColor("down")}` : `background:${lookColor(look)}`;
     parts.push([look === "cut" && looks.has("duplicate") ? "cut, or duplicate" : LOOK_WORDS[look], style]);
   }
+  if (DATA.runs.some((run) => run.measured)) parts.push(["warm-up, cool-down (not measured)", `background:${UNMEASURED}38`]);
   for (const [name, style] of parts) node.append(make("span", {}, make("i", { style }), name));
   if (charts.some((chart) => chart.kind === "map")) node.append(make("span", {}, "0 %", make("i", { class: "ramp", style: `background:linear-gradient(90deg,${isDark() ? "#20242c,#0072B2,#96d7ff" : "#fff,#0072B2,#002b45"})` }), "100 % of the capacity"));
 }

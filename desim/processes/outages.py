@@ -15,7 +15,7 @@ import simpy
 
 from desim.checks import check_choice, check_float, check_int, did_you_mean, places_of, python_scalar, short_repr
 from desim.core import Phase, Simulation, at
-from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.exceptions import DesimError, InvalidConfiguration, WorkloadError
 from desim.processes.endings import in_background
 
 __all__ = ["FailingCluster", "FailureCounts", "Outage", "planned_outages", "random_outages"]
@@ -181,10 +181,13 @@ class FailingCluster:
         ------
         InvalidConfiguration
             If a unit does not exist, or the cluster has units of another kind.
+        DesimError
+            If no run is under way.
         TypeError
             If units are given in another way.
         """
-        if fresh := self.failures.fail(self.failures.numbers(*refused, **units)):
+        failures = self._failures_of_run("fail")
+        if fresh := failures.fail(failures.numbers(*refused, **units)):
             self.on_failure(fresh)
 
     def repair(self, *refused: Never, **units: Units) -> None:
@@ -203,11 +206,24 @@ class FailingCluster:
         ------
         InvalidConfiguration
             If a unit does not exist or is not down, or the cluster has units of another kind.
+        DesimError
+            If no run is under way.
         TypeError
             If units are given in another way.
         """
-        if fresh := self.failures.repair(self.failures.numbers(*refused, **units), self.env.now):
+        failures = self._failures_of_run("repair")
+        if fresh := failures.repair(failures.numbers(*refused, **units), self.env.now):
             self.on_repair(fresh)
+
+    def _failures_of_run(self, call: str) -> FailureCounts:
+        """Return the failure counts; only the copy of the problem that a run works on has them."""
+        if not hasattr(self, "failures"):
+            name = type(self).__name__
+            raise DesimError(
+                f"{call}: got a {name} outside a run, expected that of a run; call it in a process, "
+                f"{name}(..., processes=[process]), whose argument is the running cluster"
+            )
+        return self.failures
 
     def on_failure(self, units: list[int]) -> None:
         """Handle a failure: the units with these numbers were up and are down now. Implemented by subclasses."""

@@ -273,3 +273,9 @@ def test_the_case_of_ids_that_come_back() -> None:
     assert len(job_table.jobs_from(table | {"after": ["", "2", ""]}).jobs) == 3
     with pytest.raises(WorkloadError, match="row 2: after: got 1, the id of several jobs"):
         job_table.jobs_from(table | {"after": ["", "", "1"]})
+
+
+@pytest.mark.parametrize("request_", [2, "2", None, (1, 4)])
+def test_of_tasks_refuses_what_is_no_request(request_: Any) -> None:
+    with pytest.raises(WorkloadError, match=r"job 7: request: got .*, expected a Request, such as Request\(tasks=2"):
+        Job.of_tasks(7, 0.0, request_, 10.0, 10.0)

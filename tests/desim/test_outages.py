@@ -12,7 +12,7 @@ import simpy
 from scipy import stats
 from small_agents import FirstFit, Recorder, make_jobs, random_jobs
 
-from desim import InvalidConfiguration, Result, WorkloadError, simulate
+from desim import DesimError, InvalidConfiguration, Result, WorkloadError, simulate
 from desim.agents.batch import FCFS, create
 from desim.core import Simulation
 from desim.problems.batch import BatchCluster, Job, Node
@@ -304,3 +304,10 @@ def test_the_queue_knows_positions_although_an_interrupted_job_stands_before_ear
     assert rows == [2, 0, 1, 3]
     for asked in (rows, [2], [3, 1], [0]):
         assert queue.positions_of(asked) == [rows.index(row) for row in asked]
+
+
+@pytest.mark.parametrize("call", ["fail", "repair"])
+def test_units_fail_only_during_a_run(call: str) -> None:
+    cluster = BatchCluster([Job(1, 0.0, 1, 9.0, 9.0)], 4)
+    with pytest.raises(DesimError, match=rf"{call}: got a BatchCluster outside a run, expected that of a run; call it"):
+        getattr(cluster, call)(cores=[3])

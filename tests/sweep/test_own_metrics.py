@@ -97,7 +97,8 @@ def failing(result: Result) -> float:
 @pytest.mark.parametrize("agents", [["fcfs", "easy"], ["easy"]])
 def test_one_that_raises_names_itself_agent_seed_and_line(agents: list[str]) -> None:
     told = (
-        r"easy-fcfs, seed 1: metric failing of Result\(problem='batch', agent='easy-fcfs', seed=1, status='complete'\): "
+        r"easy-fcfs, seed 1: metric failing of "
+        r"Result\(problem='batch', agent='easy-fcfs', seed=1, status='complete'\): "
         r"ZeroDivisionError: no long job \(.*test_own_metrics.py, line \d+\)"
     )
     given: Any = {"seeds": 3, "workers": 1, "metrics": [Metric("failing", measure=failing)]} | SMALL

@@ -131,7 +131,11 @@ def test_dropped_rows_and_order_keep_requests_with_their_jobs() -> None:
         ("100G", "-5", "line 3: memory: got '-5', expected bytes >= 0"),
         ("100,2", "100,2.5", "line 2: tasks: got '2.5', expected an integer >= 0"),
         ("100,2", "100,0", "line 2: tasks: got 0, expected an integer >= 1"),
-        (",big", ",huge", "line 3: job 2: partition: got 'huge', expected one of: big, gpu"),
+        (
+            ",big",
+            ",huge",
+            "line 3: job 2: partition: got 'huge', expected one of: big, gpu; add such nodes, or remove the job",
+        ),
         (
             "0.25,V100",
             "0.25,K80",

@@ -415,7 +415,8 @@ def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
             for size in job.in_all_sizes():
                 table.compiled_request(size)
         except WorkloadError as error:
-            raise WorkloadError(f"{source}: {trace.report.locate(place)}: job {job.job_id}: {error}") from error
+            where = f"{source}: {trace.report.locate(place)}: job {job.job_id}"
+            raise WorkloadError(f"{where}: {error}; add such nodes, or remove the job") from error
 
 
 def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable | None, Callable[..., Trace] | None]:

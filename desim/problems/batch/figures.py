@@ -27,6 +27,7 @@ from desim.plotting.axes import (
     plain,
     scale_durations,
     set_titles,
+    shade_unmeasured,
     time_axis,
 )
 from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars, label_alike
@@ -212,7 +213,7 @@ def draw_gantts(
         draw(panel, run, table, faces)
         counts = counted_jobs(run, size, unfinished=UNFINISHED)
         set_titles(panel, title_of(run), counts, has_bar=coloring.scale is not None)
-    add_legend(panels, [*coloring.entries, *drawn_entries(panels, marks)])
+    add_legend(panels, [*coloring.entries, *drawn_entries(panels, marks), *shade_unmeasured(panels, runs)])
     if coloring.scale is not None:
         color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
     label_panels(panels)

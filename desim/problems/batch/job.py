@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
+from desim.checks import short_repr
 from desim.exceptions import WorkloadError
 from desim.problems.batch.tables import JOBS
 
@@ -166,7 +167,13 @@ class Job(NamedTuple):
         WorkloadError
             If a field is invalid.
         """
-        cores = request.num_cores
+        try:
+            cores = request.num_cores
+        except AttributeError:
+            raise WorkloadError(
+                f"job {job_id}: request: got {short_repr(request)}, expected a Request, such as Request(tasks=2, "
+                "cores=4); for cores without nodes, try Job(...)"
+            ) from None
         job = cls(job_id, submission_time, cores, requested_time, run_time, user_id, request, **others)
         check_job(job)
         return job

@@ -44,7 +44,6 @@ from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
 from desim.problems.batch.parts import gathered
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
-from desim.problems.batch.windows import Window
 from desim.records import Parts
 
 if TYPE_CHECKING:
@@ -141,10 +140,9 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
 
 def _with_window(result: Result, options: dict[str, Any]) -> tuple[float, dict[str, Any]]:
     """Return the end of a run and the options; those of a run on a window of a log have the measured interval."""
-    end_time = result.end_time
-    if "window" not in result.info or any(options.get(name) for name in _INTERVAL):
+    end_time, observed = result.end_time, result.measured_span
+    if observed is None or any(options.get(name) for name in _INTERVAL):
         return end_time, options
-    observed = Window(*result.info["window"]).observed
     return max(end_time, observed[1]), options | {"window": observed}  # idle from the end of the run on
 
 

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import duration_words, how_many, nice_count, nice_duration
-from desim.plotting.axes import add_legend, color_bar, label_panels, name_rows, new_panels, set_titles, time_axis
+from desim.plotting.axes import (
+    add_legend,
+    color_bar,
+    label_panels,
+    name_rows,
+    new_panels,
+    set_titles,
+    shade_unmeasured,
+    time_axis,
+)
 from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of
 from desim.plotting.colors import DOWN_COLOR
 from desim.plotting.maps import draw_map, integrals, share_scale
@@ -265,7 +274,8 @@ def node_map(
         shared = f" and {together} nodes" if together > 1 else ""
         set_titles(panel, title_of(run), f"a cell is the mean of {duration_words(width)}{shared}", has_bar=True)
     missing = any(np.isnan(values).any() for _, values, _ in grids)
-    add_legend(panels, [(f"down, or without {resource}", {"facecolor": DOWN_COLOR})] * missing)
+    down = [(f"down, or without {resource}", {"facecolor": DOWN_COLOR})] * missing
+    add_legend(panels, [*down, *shade_unmeasured(panels, runs)])
     color_bar(panels, scale, f"{resource} that jobs hold\n(% of the node's)")
     label_panels(panels)
     return panels

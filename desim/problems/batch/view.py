@@ -18,7 +18,6 @@ from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.executions import executions
 from desim.problems.batch.figures import steps_of, unavailable
 from desim.problems.batch.metrics import read_cut_executions
-from desim.problems.batch.windows import Window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +78,7 @@ def view(run: Result) -> View:
     cards = [name for name in CARDS if users or name != "user_id"]
     colors = [name for name in COLORS if users or name != "user_id"]
     charts = DrawnLater(partial(_charts, run))
-    return View(charts, curves, run.jobs, cards, "waiting_time", colors, measured=_measured(run))
+    return View(charts, curves, run.jobs, cards, "waiting_time", colors, measured=run.measured_span)
 
 
 def _charts(run: Result) -> dict[str, Lanes | Map]:
@@ -105,11 +104,6 @@ def _charts(run: Result) -> dict[str, Lanes | Map]:
     charts: dict[str, Lanes | Map] = {"cores": lanes_of("cores", int(run.info["num_cores"]), parts, groups=_nodes(run))}
     gpus = _gpus(run)
     return charts if gpus is None else {**charts, "gpus": gpus}
-
-
-def _measured(run: Result) -> tuple[float, float] | None:
-    """Return the time whose jobs count in metrics if the run is on a window of a log."""
-    return Window(*run.info["window"]).observed if "window" in run.info else None
 
 
 def _overview(run: Result) -> View:
@@ -152,7 +146,7 @@ def _overview(run: Result) -> View:
         f"shows the share of each group of cores that is in use, and the curves are means, over {BINS:,} intervals of "
         f"{duration_words(edges[1] - edges[0])}. desim plot --time-range draws the jobs of a shorter time."
     )
-    return View(charts, curves, pl.concat(waits), spread="waiting_time", note=note, measured=_measured(run))
+    return View(charts, curves, pl.concat(waits), spread="waiting_time", note=note, measured=run.measured_span)
 
 
 def _coverage(found: pl.DataFrame, now: float, edges: Floats, row_edges: Floats) -> Floats:
