@@ -163,7 +163,12 @@ def trainings(name: str) -> tuple[Any, Any]:
 
     import numpy as np
 
-    from desim.agents.batch.training import EpisodeOptions, InspectorTraining, SplitWindowTraining
+    from desim.agents.batch.training import (
+        EpisodeOptions,
+        InspectorTraining,
+        SchedInspectorTraining,
+        SplitWindowTraining,
+    )
     from desim.agents.dag.training import GraphTraining
     from desim.agents.deferrable.training import ScoreTraining
     from desim.agents.learning.training import Training
@@ -172,6 +177,7 @@ def trainings(name: str) -> tuple[Any, Any]:
     settings: Any = {
         "batch": SplitWindowTraining(episodes=episodes),
         "batch-inspector": InspectorTraining(episodes=replace(episodes, num_jobs=128)),
+        "batch-schedinspector": SchedInspectorTraining(episodes=replace(episodes, num_jobs=128)),
         "dag": GraphTraining(),
         "deferrable": ScoreTraining(),
     }[name]

@@ -16,7 +16,7 @@ from desim import simulate
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.training import DBFTraining, EpisodeOptions, SplitWindowTraining, trace_episodes
 from desim.agents.batch.window_rules import WindowRule
-from desim.agents.learning.experience import Collector
+from desim.agents.learning.experience import Collector, evaluate, mean_of
 from desim.agents.learning.ppo import PPO
 
 EPISODES = EpisodeOptions(num_traces=4, trace_jobs=5_000)
@@ -34,6 +34,7 @@ CASES = (
 )
 """Training, number of environments, decisions of each per round, and whether a compiled loop steps them."""
 ROUNDS = 3
+EPISODES_OF_A_TRAINING = 10_000
 
 
 class Iteration(NamedTuple):
@@ -63,9 +64,17 @@ def iterations(settings: Any, num_envs: int, num_steps: int, compiled: bool) -> 
     return Iteration(*(median(times) for times in zip(*found[1:], strict=True)))
 
 
+def decisions_of_an_episode(settings: Any) -> float:
+    """Return the mean number of decisions of an episode with the network as it begins, over four episodes."""
+    task, policy = settings.task(), settings.agent.policy(np.random.default_rng(0))
+    found = evaluate(policy, task.make_env, range(4), rng=np.random.default_rng(1), compiled=True)
+    return mean_of(found)["length"]
+
+
 def training() -> None:
     """Print decisions a second while simulating, inferring, updating, and altogether."""
     rows, first = [], {}
+    lengths = {name: decisions_of_an_episode(settings) for name, settings in TRAININGS.items()}
     for name, num_envs, num_steps, compiled in CASES:
         found, decisions = iterations(TRAININGS[name], num_envs, num_steps, compiled), num_envs * num_steps
         per_decision = sum(found) / decisions
@@ -75,10 +84,12 @@ def training() -> None:
                 f"{name}, {num_envs:,} environments, {'compiled' if compiled else 'one by one'}",
                 *(f"{decisions / part:,.0f}" for part in (*found, sum(found))),
                 f"{before / per_decision:.2f} x",
+                f"{EPISODES_OF_A_TRAINING * lengths[name] * per_decision / 3600:.2f}",
                 " / ".join(f"{100 * part / sum(found):.0f}" for part in found),
             ]
         )
-    head = ["training", "simulated/s", "inferred/s", "updated/s", "end to end/s", "speed", "% sim / inf / upd"]
+    hours = f"h for {EPISODES_OF_A_TRAINING:,} episodes"
+    head = ["training", "simulated/s", "inferred/s", "updated/s", "end to end/s", "speed", hours, "% sim / inf / upd"]
     print_table(f"PPO, processor time on one core (median of {ROUNDS})", head, rows)
 
 

@@ -89,7 +89,7 @@ def main() -> None:
     """Print the table."""
     from desim.agents.learning.policy import one_thread
 
-    names = ("batch", "batch-inspector", "dag", "deferrable")
+    names = ("batch", "batch-inspector", "batch-schedinspector", "dag", "deferrable")
     with one_thread():
         found = {name: shares(name) for name in names}
     rows = [

@@ -33,6 +33,7 @@ from desim.agents.learning.policy import Gaussian, MLPPolicy, Policy
 from desim.agents.learning.workers import WorkerCollector
 from desim.envs import ACTION_MASK
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.problems.batch.env import WaitingCost
 
 
 def copied(seen: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +150,14 @@ def test_environments_of_desim_are_asked_together_for_what_each_would_show(name:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("kind", [SplitWindowTraining, DBFTraining])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        SplitWindowTraining,
+        partial(SplitWindowTraining, reward="scaled", agent=SplitWindowConfig(reserve_after=3600.0)),
+        DBFTraining,
+    ],
+)
 def test_a_compiled_loop_gives_the_same_experience_to_the_bit(kind: Any, whole: bool) -> None:
     settings = kind(episodes=EpisodeOptions(num_traces=2, trace_jobs=120, num_jobs=30, load=(1.3,)))
     task, policy = settings.task(), settings.agent.policy(np.random.default_rng(0))
@@ -175,12 +183,15 @@ def test_a_compiled_loop_gives_the_same_experience_to_the_bit(kind: Any, whole: 
     assert found[0] == found[1]
 
 
+class OwnReward(WaitingCost):
+    """A reward whose class the compiled loop does not know."""
+
+
 def test_where_the_compiled_loop_does_not_serve_environments_are_stepped_one_by_one() -> None:
     few = EpisodeOptions(num_traces=2, trace_jobs=60, num_jobs=20)
     for settings in (
         SplitWindowTraining(episodes=replace(few, cluster_sizes=(64, 128))),
-        SplitWindowTraining(episodes=few, reward="long-waits"),
-        SplitWindowTraining(episodes=few, agent=SplitWindowConfig(reserve_after=3600.0)),
+        SplitWindowTraining(episodes=few, reward=f"{__name__}:OwnReward"),
     ):
         seeds, policy = np.random.SeedSequence(3).spawn(2), settings.agent.policy(np.random.default_rng(0))
         made = Collector(settings.task().make_env, seeds, np.random.default_rng(0), compiled=settings.task().compiled)

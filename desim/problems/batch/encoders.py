@@ -428,6 +428,8 @@ class FeatureEncoder(WindowEncoder):
             If the cluster has nodes.
         """
         _refuse_nodes(observation)
+        # The compiled encoder of vector_steps takes 4 us instead of 40. It is not used here: numba is optional and
+        # rounds logarithms differently, so observations would depend on what is installed, and this code would stay.
         queue, time, free, total = observation.queue, observation.time, observation.free_cores, observation.num_cores
         length, size = len(queue), self.window.size
         index, positions = self.window.index(length), self.window.positions(length)

@@ -18,12 +18,12 @@ from desim.exceptions import DesimError, InvalidConfiguration, WorkloadError, mi
 from desim.problem import Problem
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, WindowEncoder
-from desim.problems.batch.env import BatchEnv, PaperReward, TraceEpisodes, WaitingCost
+from desim.problems.batch.env import BatchEnv, PaperReward, ScaledReward, TraceEpisodes, WaitingCost
 from desim.problems.batch.workload import Workload
 from desim.result import Result
 
 if TYPE_CHECKING:
-    from desim.problems.batch.vector_steps import Episodes
+    from desim.problems.batch.vector_steps import Episodes, Rules
 
 __all__ = ["BatchVectorEnv"]
 
@@ -32,9 +32,10 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
     """Many :class:`~desim.problems.batch.env.BatchEnv` that a compiled loop steps together.
 
     The loop serves rigid jobs on counted cores that are killed at their requested times, with the features of the
-    window or the observation of the DBF paper, and with waiting or that paper's reward; for everything else, use
-    ``gymnasium.vector.SyncVectorEnv``. Episodes, masks, rewards and ends are those of single environments with the same
-    seeds. Observations are the same, too, but a sum over running jobs may round differently.
+    window or the observation of the DBF paper, and with the rewards of :mod:`desim.problems.batch.env`; for everything
+    else, use ``gymnasium.vector.SyncVectorEnv``. Episodes, masks, rewards and ends are those of single environments
+    with the same seeds. Observations are the same, too, but a sum over running jobs may round differently, and so may
+    powers of waiting times.
 
     ``info`` contains ``time``, ``elapsed`` and ``invalid`` of every environment, and ``decisions`` where an episode has
     ended.
@@ -119,17 +120,7 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self._encoder = cast(WindowEncoder, self.single.encoder)
-        reward, episodes = single.reward, single.episodes
-        traces = episodes if isinstance(episodes, TraceEpisodes) else None
-        weights = reward.weights if isinstance(reward, PaperReward) else (0.0, 0.0, 0.0)
-        self._rules = self._steps.Rules(
-            scale=reward.scale if isinstance(reward, WaitingCost) else 0.0,
-            weights=(float(weights[0]), float(weights[1]), float(weights[2])),
-            skips_forced=single.skip_forced,
-            serial=traces is not None and traces.at(0).cycle == "arrival",
-            starts=traces.num_jobs if traces is not None and traces.arrivals == "open" else 2**62,
-            slots=self._encoder.slots,
-        )
+        self._rules = self._rules_of(single)
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
         self._offsets: list[int] = []
         self._problems: dict[int, BatchCluster] = {}  # unless episodes are cut from traces
@@ -141,6 +132,29 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         }
         self._outcomes = np.zeros(num_envs, np.int64)
         self._over = np.ones(num_envs, np.bool_)
+
+    def _rules_of(self, single: BatchEnv) -> Rules:
+        """Return what all episodes have in common."""
+        reward, episodes = single.reward, single.episodes
+        traces = episodes if isinstance(episodes, TraceEpisodes) else None
+        rules = self._steps.Rules(
+            scale=0.0,
+            power=1.0,
+            weights=(0.0, 0.0, 0.0),
+            units=(0.0, 0.0),
+            skips_forced=single.skip_forced,
+            awaits=isinstance(reward, WaitingCost),
+            reserve_after=float(self._encoder.reserve_after),
+            serial=traces is not None and traces.at(0).cycle == "arrival",
+            starts=traces.num_jobs if traces is not None and traces.arrivals == "open" else 2**62,
+            slots=self._encoder.slots,
+        )
+        if isinstance(reward, WaitingCost):
+            return rules._replace(scale=float(reward.scale), power=float(reward.power))
+        if isinstance(reward, ScaledReward):
+            rules = rules._replace(units=(float(reward.queue_length), float(reward.waiting_time)))
+        idle, queue, wait = map(float, cast(PaperReward, reward).weights)
+        return rules._replace(weights=(idle, queue, wait))
 
     def _prepare(self) -> Episodes:
         """Return the state; jobs of traces are stored once for all episodes."""
@@ -168,12 +182,8 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         fault = ""
         if type(encoder) not in (FeatureEncoder, FlatEncoder) or getattr(encoder, "order", "by_core") != "by_core":
             fault = f"observation: got {encoder!r}"
-        elif encoder.reserve_after < math.inf:  # type: ignore[attr-defined]  # both have it
-            fault = f"reserve_after: got {encoder.reserve_after!r}"  # type: ignore[attr-defined]
-        elif type(reward) not in (WaitingCost, PaperReward) or getattr(reward, "power", 1) != 1:
-            fault = f"reward: got {type(reward).__name__} with power {getattr(reward, 'power', 1)}"
-        elif type(reward) is PaperReward and single.skip_forced:
-            fault = "skip_forced: got True with the reward of the DBF paper"
+        elif type(reward) not in (WaitingCost, PaperReward, ScaledReward):
+            fault = f"reward: got {type(reward).__name__}"
         elif single.until < math.inf:
             fault = f"until: got {single.until!r}"
         if fault:
@@ -379,7 +389,7 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         tables = problem.tables()
         frames = {name: table.to_frame([]).lazy() for name, table in tables.items()}
         frames["jobs"] = tables["jobs"].frame(lambda name: of_run[name] if name in of_run else jobs[name]).lazy()
-        status = "complete" if self._outcomes[number] == steps.ENDED else "truncated"
+        status = {steps.ENDED: "complete", steps.STALLED: "stalled"}.get(int(self._outcomes[number]), "truncated")
         return Result(frames, problem.describe() | {"status": status, "end_time": end}, problem.kind)
 
     def _problem(self, number: int) -> BatchCluster:
@@ -468,7 +478,8 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
             longest = encoder.longest_time, encoder.longest_wait
             self._steps.observe_flat(self._state, which, arrays["jobs"], arrays["cores"], arrays[ACTION_MASK], *longest)
         else:
-            self._steps.observe(self._state, which, arrays["jobs"], arrays["cluster"], arrays[ACTION_MASK])
+            shown = arrays["jobs"], arrays["cluster"], arrays[ACTION_MASK]
+            self._steps.observe(self._state, which, self._rules, *shown)
 
     def _shown(self) -> Arrays:
         return {name: array.copy() for name, array in self._arrays.items()}

@@ -1,10 +1,9 @@
 """Compiled dynamics and observations of many episodes that are stepped together.
 
 The functions repeat what :class:`~desim.problems.batch.BatchCluster` does with rigid jobs on counted cores and time
-limits, what the encoders of :mod:`desim.problems.batch.encoders` show of it, and the rewards
-:class:`~desim.problems.batch.env.WaitingCost` and :class:`~desim.problems.batch.env.PaperReward`; tests compare both,
-step by step. This module imports numba. All compiled functions of an environment are in one module,
-because numba's cache on disk does not notice changes in other modules.
+limits, what the encoders of :mod:`desim.problems.batch.encoders` show of it, and the rewards of
+:mod:`desim.problems.batch.env`; tests compare both, step by step. This module imports numba. All compiled functions of
+an environment are in one module, because numba's cache on disk does not notice changes in other modules.
 """
 
 from __future__ import annotations
@@ -52,12 +51,18 @@ class Rules(NamedTuple):
 
     Attributes
     ----------
-    scale : float
-        Seconds of waiting that cost 1; 0 for the reward of the DBF paper.
+    scale, power : float
+        Seconds of waiting that cost 1, and the exponent of waiting times; scale 0 for the reward of the DBF paper.
     weights : tuple of three floats
         Weights of idle cores, queue length and waiting time in the reward of the DBF paper.
+    units : tuple of two floats
+        Queue length and waiting time that are scaled to 1 there; 0 for the largest values so far.
     skips_forced : bool
-        Whether to skip decisions in which no job of the window fits.
+        Whether to skip decisions in which no job of the window may start.
+    awaits : bool
+        Whether no decisions are requested while no job of the window fits, instead of skipping them.
+    reserve_after : float
+        Seconds of waiting after which the first job of the queue gets a reservation; infinite for never.
     serial : bool
         Whether each arrival opens a separate scheduling cycle, in which later arrivals of the instant are not seen.
     starts : int
@@ -67,8 +72,12 @@ class Rules(NamedTuple):
     """
 
     scale: float
+    power: float
     weights: tuple[float, float, float]
+    units: tuple[float, float]
     skips_forced: bool
+    awaits: bool
+    reserve_after: float
     serial: bool
     starts: int
     slots: int
@@ -178,41 +187,43 @@ def _submitted(state: Episodes, e: int, job: int) -> float:
 
 
 @_compiled
-def _charge(state: Episodes, e: int, scale: float) -> None:
-    """Charge the waiting time of the queued jobs up to now."""
-    if scale == 0.0:
-        return
-    now = state.clock[e, NOW]
-    state.clock[e, COST] += state.counts[e, QUEUED] * (now - state.clock[e, COUNTED]) / scale
-    state.clock[e, COUNTED] = now
+def _term(state: Episodes, e: int, place: int, rules: Rules) -> float:
+    """Return the submission time of a queued job, or with a power what it costs to wait since the last charge."""
+    submitted: float = _submitted(state, e, state.queue[e, place])
+    if rules.scale == 0.0:
+        return submitted
+    before = ((state.clock[e, COUNTED] - submitted) / rules.scale) ** rules.power
+    after = ((state.clock[e, NOW] - submitted) / rules.scale) ** rules.power
+    cost: float = after - before
+    return cost
 
 
 @_compiled
-def _sum_of_few(state: Episodes, e: int, begin: int, end: int) -> float:
-    """Return the sum of the submission times of up to 128 queued jobs."""
+def _sum_of_few(state: Episodes, e: int, begin: int, end: int, rules: Rules) -> float:
+    """Return the sum of the terms of up to 128 queued jobs."""
     total, place = 0.0, begin
     if end - begin >= 8:
         a, b, c, d, f, g, h, i = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         while place + 8 <= end:
-            a += _submitted(state, e, state.queue[e, place])
-            b += _submitted(state, e, state.queue[e, place + 1])
-            c += _submitted(state, e, state.queue[e, place + 2])
-            d += _submitted(state, e, state.queue[e, place + 3])
-            f += _submitted(state, e, state.queue[e, place + 4])
-            g += _submitted(state, e, state.queue[e, place + 5])
-            h += _submitted(state, e, state.queue[e, place + 6])
-            i += _submitted(state, e, state.queue[e, place + 7])
+            a += _term(state, e, place, rules)
+            b += _term(state, e, place + 1, rules)
+            c += _term(state, e, place + 2, rules)
+            d += _term(state, e, place + 3, rules)
+            f += _term(state, e, place + 4, rules)
+            g += _term(state, e, place + 5, rules)
+            h += _term(state, e, place + 6, rules)
+            i += _term(state, e, place + 7, rules)
             place += 8
         total = ((a + b) + (c + d)) + ((f + g) + (h + i))
     while place < end:
-        total += _submitted(state, e, state.queue[e, place])
+        total += _term(state, e, place, rules)
         place += 1
     return total
 
 
 @_compiled
-def _sum(state: Episodes, e: int) -> float:
-    """Return the sum of the submission times of all queued jobs, added in the same order as by ``numpy.sum``."""
+def _sum(state: Episodes, e: int, rules: Rules) -> float:
+    """Return the sum of the terms of all queued jobs, added in the same order as by ``numpy.sum``."""
     sums, parts = state.sums, state.parts  # stacks: numba cannot store recursive functions
     parts[0, 0], parts[0, 1] = 0, state.counts[e, QUEUED]
     left, known = 1, 0
@@ -223,7 +234,7 @@ def _sum(state: Episodes, e: int) -> float:
             known -= 1
             sums[known - 1] += sums[known]
         elif end - begin <= 128:
-            sums[known] = _sum_of_few(state, e, begin, end)
+            sums[known] = _sum_of_few(state, e, begin, end, rules)
             known += 1
         else:
             half = begin + (end - begin) // 16 * 8
@@ -236,14 +247,30 @@ def _sum(state: Episodes, e: int) -> float:
 
 
 @_compiled
-def _end_cycle(state: Episodes, e: int, weights: tuple[float, float, float]) -> None:
+def _charge(state: Episodes, e: int, rules: Rules) -> None:
+    """Charge the waiting time of the queued jobs up to now."""
+    clock, now = state.clock, state.clock[e, NOW]
+    if rules.scale == 0.0:
+        return
+    if rules.power == 1.0:
+        clock[e, COST] += state.counts[e, QUEUED] * (now - clock[e, COUNTED]) / rules.scale
+    elif now > clock[e, COUNTED]:
+        clock[e, COST] += _sum(state, e, rules)
+    clock[e, COUNTED] = now
+
+
+@_compiled
+def _end_cycle(state: Episodes, e: int, rules: Rules) -> None:
     """Charge the cost of the DBF paper at the end of a scheduling cycle."""
-    clock, length = state.clock, state.counts[e, QUEUED]
-    waiting = length * clock[e, NOW] - _sum(state, e)
-    clock[e, LONGEST] = max(clock[e, LONGEST], length)
-    clock[e, LARGEST] = max(clock[e, LARGEST], waiting)
+    clock, length, weights = state.clock, state.counts[e, QUEUED], rules.weights
+    waiting = length * clock[e, NOW] - _sum(state, e, rules)
     used = 1.0 - state.counts[e, FREE] / state.counts[e, TOTAL]
     cost = weights[0] * (1.0 - used)
+    if rules.units[0] > 0.0:
+        clock[e, COST] += cost + (weights[1] * length / rules.units[0] + weights[2] * waiting / rules.units[1])
+        return
+    clock[e, LONGEST] = max(clock[e, LONGEST], length)
+    clock[e, LARGEST] = max(clock[e, LARGEST], waiting)
     if length:
         cost += weights[1] * length / clock[e, LONGEST]
     if waiting > 0:
@@ -287,10 +314,10 @@ def _plan_arrival(state: Episodes, e: int) -> None:
 
 
 @_compiled
-def _enqueue(state: Episodes, e: int, scale: float) -> bool:
+def _enqueue(state: Episodes, e: int, rules: Rules) -> bool:
     """Append the next job to the queue; return whether this opens a scheduling cycle."""
     count, job = state.counts, state.counts[e, COMING]
-    _charge(state, e, scale)
+    _charge(state, e, rules)
     state.queue[e, count[e, QUEUED]] = job
     count[e, QUEUED] += 1
     count[e, COMING] = job + 1
@@ -307,7 +334,7 @@ def _take_arrived(state: Episodes, e: int, rules: Rules) -> bool:
     """Append jobs that arrive now to the queue; return whether a cycle opens, with the first of them if serial."""
     asks = False
     while not (asks and rules.serial) and state.clock[e, ARRIVAL] == state.clock[e, NOW]:
-        if _enqueue(state, e, rules.scale):
+        if _enqueue(state, e, rules):
             asks = True
     return asks
 
@@ -337,8 +364,11 @@ def _advance(state: Episodes, e: int, rules: Rules) -> int:
 
 
 @_compiled
-def _go_on(state: Episodes, e: int, rules: Rules, asks: bool) -> int:
-    """Run on after the end of a cycle, given whether jobs that arrived meanwhile open the next one at once."""
+def _go_on(state: Episodes, e: int, rules: Rules, waits: bool) -> int:
+    """Run on after a cycle has ended, by waiting or with the last start that empties the queue."""
+    asks = rules.serial and _take_arrived(state, e, rules)  # whether jobs that arrived meanwhile open the next cycle
+    if waits and rules.scale == 0.0:
+        _end_cycle(state, e, rules)
     if asks:
         _complete(state, e, state.clock[e, NOW])  # jobs of no duration
         return DECISION
@@ -364,6 +394,63 @@ def _least_cores(state: Episodes, e: int) -> int:
     for slot in range(min(length, state.counts[e, SIZE])):
         least = min(least, state.cores[state.queue[e, _shown(state, e, slot)]])
     return least if least > state.counts[e, FREE] else 0
+
+
+@_compiled
+def _free_at(state: Episodes, e: int, time: float) -> int:
+    """Return how many cores are free at a time by expected ends if nothing starts, ends at that time included."""
+    free: int = state.counts[e, FREE]
+    running = state.counts[e, RUNNING]
+    if running and state.ends[e, 0] > time:  # rounding has put the time just before the first end: all are released
+        time = _INFINITE
+    for place in range(running):
+        if state.ends[e, place] > time:
+            break
+        free += state.held[e, place]
+    return free
+
+
+@_compiled
+def _bounds(state: Episodes, e: int, rules: Rules) -> tuple[float, int]:
+    """Return when the first job of the queue is to start, and the cores that it leaves free; infinite if it may wait.
+
+    Other jobs may start if they end by then or leave it its cores.
+    """
+    count, now = state.counts, state.clock[e, NOW]
+    if rules.reserve_after == _INFINITE or not count[e, QUEUED]:
+        return _INFINITE, 0
+    first = state.queue[e, 0]
+    cores, free = state.cores[first], count[e, FREE]
+    if now - _submitted(state, e, first) < rules.reserve_after:
+        return _INFINITE, 0
+    if cores <= free:
+        return now, free - cores
+    for place in range(count[e, RUNNING]):
+        free += state.held[e, place]
+        if free >= cores:
+            start = max(state.ends[e, place], now)
+            return start, _free_at(state, e, start) - cores
+    return _INFINITE, 0
+
+
+@_compiled
+def _may_start(state: Episodes, e: int, position: int, bounds: tuple[float, int]) -> bool:
+    """Return whether the job at a position of the queue fits, and does not delay the first one beyond the bounds."""
+    job = state.queue[e, position]
+    cores = state.cores[job]
+    in_time = state.clock[e, NOW] + state.times[job, REQUESTED] <= bounds[0]
+    may: bool = cores <= state.counts[e, FREE] and (in_time or cores <= bounds[1] or position == 0)
+    return may
+
+
+@_compiled
+def _is_forced(state: Episodes, e: int, rules: Rules) -> bool:
+    """Return whether no job in the window may start."""
+    bounds = _bounds(state, e, rules)
+    for slot in range(min(state.counts[e, QUEUED], state.counts[e, SIZE])):
+        if _may_start(state, e, _shown(state, e, slot), bounds):
+            return False
+    return True
 
 
 @_compiled
@@ -403,14 +490,11 @@ def _start(state: Episodes, e: int, position: int) -> None:
 
 @_compiled
 def _skip_forced(state: Episodes, e: int, rules: Rules, outcome: int) -> int:
-    """Wait while no job in the window fits, and return what follows."""
-    while outcome == DECISION:
-        least = _least_cores(state, e)
-        if least == 0:
-            break
-        _charge(state, e, rules.scale)
-        state.counts[e, AWAITED] = least
-        outcome = _go_on(state, e, rules, rules.serial and _take_arrived(state, e, rules))
+    """Wait while no job in the window may start, and return what follows."""
+    while outcome == DECISION and _is_forced(state, e, rules):
+        _charge(state, e, rules)
+        state.counts[e, AWAITED] = _least_cores(state, e) if rules.awaits else 0
+        outcome = _go_on(state, e, rules, True)
     return outcome
 
 
@@ -471,26 +555,24 @@ def _answer(state: Episodes, e: int, slot: int, rules: Rules) -> tuple[bool, int
     possible, position = True, -1
     if slot == rules.slots:
         can_wait = count[e, RUNNING] > 0 or count[e, COMING] < count[e, LAST]
-        possible = can_wait or not length or _least_cores(state, e) > 0
+        possible = can_wait or _is_forced(state, e, rules)
     else:
         if slot < count[e, SIZE] and slot < length:
             position = _shown(state, e, slot)
-            if state.cores[state.queue[e, position]] > count[e, FREE]:
+            if not _may_start(state, e, position, _bounds(state, e, rules)):
                 position = -1
         possible = position >= 0
-    if position >= 0:
-        _start(state, e, position)
-        if length > 1 and count[e, STARTED] < rules.starts:  # the cycle goes on
-            _complete(state, e, state.clock[e, NOW])  # jobs of no duration
-            return possible, DECISION
-    asks = False
-    if rules.serial and (position < 0 or length == 1):
-        asks = _take_arrived(state, e, rules)
+    if position < 0:
+        return possible, _go_on(state, e, rules, True)
+    _start(state, e, position)
     if count[e, STARTED] == rules.starts:
+        if rules.serial and length == 1:
+            _take_arrived(state, e, rules)
         return possible, STOPPED
-    if position < 0 and rules.scale == 0.0:
-        _end_cycle(state, e, rules.weights)
-    return possible, _go_on(state, e, rules, asks)
+    if length > 1:  # the cycle goes on
+        _complete(state, e, state.clock[e, NOW])  # jobs of no duration
+        return possible, DECISION
+    return possible, _go_on(state, e, rules, False)
 
 
 @_compiled
@@ -523,7 +605,7 @@ def step(  # noqa: PLR0917  # numba takes no keyword-only arguments
         possible[e], outcome = _answer(state, e, actions[e], rules)
         if rules.skips_forced:
             outcome = _skip_forced(state, e, rules, outcome)
-        _charge(state, e, rules.scale)
+        _charge(state, e, rules)
         rewards[e] = -clock[e, COST]
         elapsed[e] = clock[e, NOW] - clock[e, BEFORE]
         clock[e, COST] = 0.0
@@ -545,31 +627,19 @@ def _time_until(state: Episodes, e: int, cores: int) -> float:
 
 
 @_compiled
-def _free_at(state: Episodes, e: int, time: float) -> int:
-    """Return how many cores are free at a time by expected ends if nothing starts, ends at that time included."""
-    free: int = state.counts[e, FREE]
-    running = state.counts[e, RUNNING]
-    if running and state.ends[e, 0] > time:  # rounding has put the time just before the first end: all are released
-        time = _INFINITE
-    for place in range(running):
-        if state.ends[e, place] > time:
-            break
-        free += state.held[e, place]
-    return free
-
-
-@_compiled
-def _show_jobs(state: Episodes, e: int, jobs: Any, mask: Any) -> int:
-    """Write the features of the jobs in the window, apart from comparisons; return how many fit."""
+def _show_jobs(state: Episodes, e: int, rules: Rules, jobs: Any, mask: Any) -> int:
+    """Write the features of the jobs in the window, apart from comparisons; return how many may start."""
     now, free, total = state.clock[e, NOW], state.counts[e, FREE], state.counts[e, TOTAL]
     length = state.counts[e, QUEUED]
     shown = min(length, state.counts[e, SIZE])
     per_log = 1.0 / (SCALE * math.log1p(total))
+    bounds = _bounds(state, e, rules)
     fitting = 0
     for slot in range(shown):
-        job = state.queue[e, _shown(state, e, slot)]
+        position = _shown(state, e, slot)
+        job = state.queue[e, position]
         cores = state.cores[job]
-        fits = cores <= free
+        fits = _may_start(state, e, position, bounds)
         fitting += fits
         jobs[e, slot, 0] = 1.0
         jobs[e, slot, 1] = state.times[job, TIME_LOG]
@@ -591,13 +661,13 @@ def _show_jobs(state: Episodes, e: int, jobs: Any, mask: Any) -> int:
 
 
 @_compiled
-def _compare_jobs(state: Episodes, e: int, jobs: Any, fitting: int) -> None:
-    """Write by how much the jobs in the window are above the shortest and the smallest one that fit."""
-    shown, free = state.counts[e, SHOWN], state.counts[e, FREE]
+def _compare_jobs(state: Episodes, e: int, jobs: Any, mask: Any, fitting: int) -> None:
+    """Write by how much the jobs in the window are above the shortest and the smallest one that may start."""
+    shown = state.counts[e, SHOWN]
     shortest, smallest = _INFINITE, _INFINITE
     for slot in range(shown):
         job = state.queue[e, _shown(state, e, slot)]
-        if state.cores[job] <= free:
+        if mask[e, slot]:
             shortest = min(shortest, state.times[job, TIME_LOG])
             smallest = min(smallest, state.times[job, TIME_LOG] + state.times[job, CORE_LOG])
     for slot in range(shown):
@@ -607,13 +677,13 @@ def _compare_jobs(state: Episodes, e: int, jobs: Any, fitting: int) -> None:
 
 
 @_compiled
-def _reserve(state: Episodes, e: int, jobs: Any, cluster: Any) -> None:
-    """Plan a reservation for the shortest job in the window that does not fit, and write what it means for others."""
-    now, free, shown = state.clock[e, NOW], state.counts[e, FREE], state.counts[e, SHOWN]
+def _reserve(state: Episodes, e: int, jobs: Any, cluster: Any, mask: Any) -> None:
+    """Plan a reservation for the shortest job in the window that may not start, and write what it means for others."""
+    now, shown = state.clock[e, NOW], state.counts[e, SHOWN]
     blocked, least = -1, _INFINITE
     for slot in range(shown):
         job = state.queue[e, _shown(state, e, slot)]
-        if state.cores[job] > free and (blocked < 0 or state.times[job, REQUESTED] < least):
+        if not mask[e, slot] and (blocked < 0 or state.times[job, REQUESTED] < least):
             blocked, least = job, state.times[job, REQUESTED]
     cores = state.cores[blocked]
     until = _time_until(state, e, cores)
@@ -622,7 +692,7 @@ def _reserve(state: Episodes, e: int, jobs: Any, cluster: Any) -> None:
     for slot in range(shown):
         job = state.queue[e, _shown(state, e, slot)]
         time = state.times[job, REQUESTED]
-        if spare < state.cores[job] <= free and time > least and now + time > reserved:
+        if mask[e, slot] and spare < state.cores[job] and time > least and now + time > reserved:
             jobs[e, slot, 10] = 1.0
     cluster[e, 8] = 1.0
     cluster[e, 9] = _log(until)
@@ -652,7 +722,7 @@ def _show_cluster(state: Episodes, e: int, cluster: Any, fitting: int) -> None:
 
 
 @_compiled
-def observe(state: Episodes, which: Any, jobs: Any, cluster: Any, mask: Any) -> None:
+def observe(state: Episodes, which: Any, rules: Rules, jobs: Any, cluster: Any, mask: Any) -> None:  # noqa: PLR0917
     """Write the observations of some episodes, as the encoder of features shows them.
 
     Parameters
@@ -661,6 +731,8 @@ def observe(state: Episodes, which: Any, jobs: Any, cluster: Any, mask: Any) -> 
         State of the episodes.
     which : array of int
         Episodes to observe.
+    rules : Rules
+        What all episodes have in common.
     jobs : array of float32, shape (E, S, 12)
         Output for the features of jobs; the same array in each call.
     cluster : array of float32, shape (E, 12)
@@ -670,13 +742,13 @@ def observe(state: Episodes, which: Any, jobs: Any, cluster: Any, mask: Any) -> 
     """
     count = state.counts
     for e in which:
-        fitting = _show_jobs(state, e, jobs, mask)
-        _compare_jobs(state, e, jobs, fitting)
+        fitting = _show_jobs(state, e, rules, jobs, mask)
+        _compare_jobs(state, e, jobs, mask, fitting)
         _show_cluster(state, e, cluster, fitting)
         for feature in range(8, 12):
             cluster[e, feature] = 0.0
         if fitting < count[e, SHOWN]:
-            _reserve(state, e, jobs, cluster)
+            _reserve(state, e, jobs, cluster, mask)
         mask[e, -1] = count[e, RUNNING] > 0 or count[e, COMING] < count[e, LAST] or fitting == 0
 
 
