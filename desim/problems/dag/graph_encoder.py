@@ -395,8 +395,8 @@ def offer_of(observation: DagObservation, nodes: list[Node], *, only_idle: bool)
     if not usable.any() and not any(queue.running or queue.waiting for queue in observation.executor_queues.values()):
         run_times = np.array([state.run_times[node] for state, node in nodes]).reshape(usable.shape)
         usable = (run_times < np.inf) & (available < np.inf)
-    kept = usable.any(axis=1)
-    nodes, usable = [node for node, keep in zip(nodes, kept.tolist(), strict=True) if keep], usable[kept]
+    kept = np.flatnonzero(usable.any(axis=1))
+    nodes, usable = [nodes[place] for place in kept.tolist()], usable[kept]
     return Offer(nodes, np.where(usable, time, available), usable, idle | usable.any(axis=0))
 
 
