@@ -11,9 +11,13 @@ pytest.importorskip("torch")
 
 from desim import simulate
 from desim.agents.dag import create
+from desim.agents.dag.graph_agent import GraphConfig
+from desim.agents.learning.imitation import EXPERT, ExpertLabelledEnv
 from desim.agents.learning.pretrained import PRETRAINED
 from desim.experiments.lachesis.families import COMPLETION, FAMILIES, MAKESPAN, FamilySetting, jobs_of
 from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag.env import DagEnv
+from desim.problems.dag.graph_encoder import GraphSizes
 from desim.workloads.dag.executors import heterogeneous
 
 RULES = {
@@ -76,6 +80,24 @@ def test_the_network_for_makespans_keeps_up_with_the_best_rule_on_families_that_
     found = leads(MAKESPAN, "makespan", *workloads)
     assert max(found) < 0.02
     assert np.mean(found) < 0.0
+
+
+@pytest.mark.parametrize("family", ["gaussian", "out-tree"])
+def test_who_chooses_nodes_as_the_search_does_reaches_its_makespan(family: str) -> None:
+    """The executors that are chosen for a network, and its waiting, cost nothing of what the search gains."""
+    pytest.importorskip("numba")
+    setting = FamilySetting(family, 5.0, num_jobs=6, num_executors=4)
+    jobs, executors = jobs_of(setting, 0), heterogeneous(4, seed=0)
+    expert = "search:dag:makespan:100"
+    encoder = GraphConfig(relative=True).encoder(GraphSizes(6, 60, 192, 72))
+    followed = DagEnv(lambda rng: DagCluster(jobs, executors), observation=encoder, skip_forced=True)
+    advised = ExpertLabelledEnv(followed, create(expert))
+    seen, _ = advised.reset(seed=0)
+    over = False
+    while not over:
+        seen, _, over, _, _ = advised.step(int(seen[EXPERT]))
+    wanted = simulate(DagCluster(jobs, executors), create(expert)).metrics()["makespan"]
+    assert followed.result().metrics()["makespan"] <= 1.01 * wanted
 
 
 @pytest.mark.parametrize(("network", "metric"), [(COMPLETION, "turnaround_time_mean"), (MAKESPAN, "makespan")])
