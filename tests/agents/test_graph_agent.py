@@ -132,6 +132,16 @@ def test_on_pools_what_fits_starts_at_once_in_the_order_of_the_scores() -> None:
         decision.answer(answer)
 
 
+def test_on_empty_pools_a_node_is_assigned_while_its_data_are_on_their_way() -> None:
+    """No decision follows the arrival of data: 1 s of the first node, 5 s of its transfer, 1 s of the second node."""
+    demands = [{"cores": 1.0}] * 2
+    job = Job(0, [1.0, 1.0], [(0, 1, 5.0)], eligible=[["a"], ["b"]], demands=demands)
+    executors = Executors([1.0, 1.0], 1.0, names=["a", "b"], capacities=[{"cores": 2}] * 2)
+    config = CONFIGS[0]
+    result = simulate(DagCluster([job], executors), GraphAgent(policy_of(config), config))
+    assert result.metrics()["makespan"] == 7.0
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_a_batch_gives_what_one_by_one_gives(config: GraphConfig) -> None:
     policy, rng = deepcopy(policy_of(config)).double(), np.random.default_rng(3)

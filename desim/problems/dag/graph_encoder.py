@@ -396,7 +396,7 @@ def offer_of(observation: DagObservation, nodes: list[Node], *, only_idle: bool)
         run_times = np.array([state.run_times[node] for state, node in nodes]).reshape(usable.shape)
         usable = (run_times < np.inf) & (available < np.inf)
     kept = np.flatnonzero(usable.any(axis=1))
-    nodes, usable = [nodes[row] for row in kept.tolist()], usable[kept]
+    nodes, usable = [nodes[place] for place in kept.tolist()], usable[kept]
     return Offer(nodes, np.where(usable, time, available), usable, idle | usable.any(axis=0))
 
 
