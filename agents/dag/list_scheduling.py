@@ -98,8 +98,10 @@ class ListScheduler(NamedRepr):
             if heap:
                 state, node = ready[heap[0][3]]
                 if fitting:
-                    available = np.where(observation.fits(state, node), observation.time, np.inf)
-                chosen = self.allocation.allocate(observation, state, node, available)
+                    fits = observation.fits(state, node)
+                    available = np.where(fits, observation.time, np.inf)
+                if not fitting or fits.any():
+                    chosen = self.allocation.allocate(observation, state, node, available)
                 if chosen is None:  # no executor may take it now; others may take the next node
                     if available.min() == np.inf and not fitting:
                         break

@@ -119,10 +119,12 @@ class DagObservation:
         node : int
             A ready node.
         """
-        found: NDArray[np.bool_] = (state.run_times[node] < np.inf) & (state.ready_times(node) <= self.time)
-        units, free = state.units[node], self.free_units
-        found &= (free >= (self.executors.units if units is None else units)).all(axis=1)
-        return found & (self.available_times < np.inf)
+        units = state.units[node]
+        found: NDArray[np.bool_] = (self.free_units >= (self.executors.units if units is None else units)).all(axis=1)
+        if found.any():
+            found &= (state.run_times[node] < np.inf) & (state.ready_times(node) <= self.time)
+            found &= self.available_times < np.inf
+        return found
 
     @property
     def executor_queues(self) -> Mapping[int, ExecutorQueue]:
