@@ -120,7 +120,7 @@ class DagObservation:
             A ready node.
         """
         units = state.units[node]
-        found: NDArray[np.bool_] = (self.free_units >= (self.executors.units if units is None else units)).all(axis=1)
+        found: NDArray[np.bool_] = np.all(self.free_units >= (self.executors.units if units is None else units), axis=1)
         if found.any():
             found &= (state.run_times[node] < np.inf) & (state.ready_times(node) <= self.time)
             found &= self.available_times < np.inf
