@@ -117,8 +117,10 @@ class ListScheduler(NamedRepr):
         """Return the assignment of a node to a pool where it fits; None if there is none."""
         if node in state.modes:
             return assign_fitting(observation, state, node)
-        available = np.where(observation.fits(state, node), observation.time, np.inf)
-        return self.allocation.allocate(observation, state, node, available)
+        fits = observation.fits(state, node)
+        if not fits.any():
+            return None
+        return self.allocation.allocate(observation, state, node, np.where(fits, observation.time, np.inf))
 
     def _take_new(self, observation: DagObservation) -> None:
         """Push the nodes that have become ready onto the heap."""

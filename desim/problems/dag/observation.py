@@ -130,9 +130,11 @@ class DagObservation:
         return self._fit(state, node, state.run_times[node], self.executors.units if units is None else units)
 
     def _fit(self, state: JobState, node: int, run_times: Any, units: Any) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (run_times < np.inf) & (state.ready_times(node) <= self.time)
-        found &= (self.free_units >= units).all(axis=1)
-        return found & (self.available_times < np.inf)
+        found: NDArray[np.bool_] = np.all(self.free_units >= units, axis=1)
+        if found.any():
+            found &= (run_times < np.inf) & (state.ready_times(node) <= self.time)
+            found &= self.available_times < np.inf
+        return found
 
     def fitting_modes(self, state: JobState, node: int) -> NDArray[np.float64]:
         """Return the run times of a node in the modes and on the pools in which it would start at once.
