@@ -531,6 +531,17 @@ class Job:
         job.child_size.flags.writeable = False
         return job
 
+    def demanding(self, resources: Sequence[str]) -> Job:
+        """Return a copy of the job whose nodes demand only some of the resources."""
+        job = copy(self)
+        job.__dict__.pop("_last_restricted", None)
+        if self.demands is not None:
+            job.demands = tuple(
+                None if own is None else {name: amount for name, amount in own.items() if name in resources}
+                for own in self.demands
+            )
+        return job
+
     def submitted(self, submission_time: float, *, job_id: int | None = None) -> Job:
         """Return a copy of the job with another submission time and, if given, another identifier."""
         job = copy(self)
