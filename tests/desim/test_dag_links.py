@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import re
 from collections.abc import Callable
 from random import Random
@@ -11,13 +12,17 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import polars as pl
 import pytest
 from dag_scripts import Script, assign, outage
 
 from desim import InvalidConfiguration, Result, simulate
 from desim.agents.dag import EFT, FIFO, HEFT, HRRN, CriticalPath, InsertionEFT, ListScheduler, RankUp
+from desim.plotting import dag_drawing
 from desim.problems.dag import Assign, DagCluster, DagObservation, Executors, Job, SharedLinks
+from desim.problems.dag.figures import WORDS
 from desim.processes import random_outages
+from desim.validation import validate
 from tests.properties.dag_reference import random_scenario
 
 INF = math.inf
@@ -312,3 +317,48 @@ def test_the_description_says_what_the_links_are_in_plain_values() -> None:
     assert (description["up"][0], description["between"], description["down"][2]) == ([0], [[[]]], [5])
     assert SharedLinks.of(description).routes == SharedLinks.star([1.0, INF, 1.0]).routes
     assert DagCluster([], Executors([1.0])).describe()["links"] is None
+
+
+def test_routes_of_many_executors_are_those_of_networkx_and_take_no_memory_per_pair() -> None:
+    """A torus, where many paths are equally short: the first that a breadth-first search finds is taken."""
+    network = nx.convert_node_labels_to_integers(nx.grid_2d_graph(30, 20, periodic=True))
+    nx.set_edge_attributes(network, 10.0, "bandwidth")
+    many = list(network)
+    links = SharedLinks.from_networkx(network, many)
+    number = {pair: at for at, edge in enumerate(network.edges) for pair in (edge, edge[::-1])}
+    assert len(json.dumps(links.describe())) < 60_000  # 360,000 pairs
+    again = SharedLinks.of(json.loads(json.dumps(links.describe())))
+    part = links.only([7, 599, 300])
+    for source in (0, 7, 311):
+        paths = nx.single_source_shortest_path(network, source)
+        expected = [tuple(number[step] for step in zip(paths[to], paths[to][1:], strict=False)) for to in many]
+        assert [links.route(source, to) for to in many] == [again.route(source, to) for to in many] == expected
+    assert part.route(0, 2) == links.route(7, 300)
+    copy, used = pickle.loads(pickle.dumps(part)), pickle.dumps(part)
+    assert copy.route(1, 0) == links.route(599, 7) and pickle.dumps(part) == used
+    directed = nx.DiGraph(nx.path_graph(600))
+    directed.remove_edge(4, 3)
+    nx.set_edge_attributes(directed, 1.0, "bandwidth")
+    with pytest.raises(InvalidConfiguration, match="no path from 4 to 0"):
+        SharedLinks.from_networkx(directed, list(range(600)))
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_channels_of_many_executors_are_described_and_not_listed(shares: bool) -> None:
+    wide = job((0, 2, 4.0), (1, 2, 4.0))
+    executors = Executors(np.linspace(1.0, 2.0, 600), 2.0, 0.5)
+    network = nx.star_graph(600)  # the router is in the middle
+    nx.set_edge_attributes(network, 3.0, "bandwidth")
+    links = SharedLinks.from_networkx(network, list(range(1, 601))) if shares else None
+    cluster = DagCluster([wide], executors, links=links, transfers="when_assigned" if shares else "when_finished")
+    result = simulate(cluster, ListScheduler(FIFO(), EFT()))
+    assert result.table("channels").is_empty() and result.info["transfer_speed"] == 2.0
+    assert validate(result, [wide]).ok
+    found = WORDS.realized(result)
+    assert found["transfer speed"] == 2.0
+    mean = float(np.mean(1.0 / executors.speeds))
+    assert found["communication-to-computation ratio"] == pytest.approx((8.0 / 2.0 / 2.0 + 0.5) / mean)
+    assert dag_drawing(1, result=result).get_title("left") is not None
+    copies = result.table("transfers").with_columns(pl.col("arrival_time") - 1.5)
+    tables = {name: result.table(name).lazy() for name in result.table_names}
+    assert not validate(Result({**tables, "transfers": copies.lazy()}, result.info)).ok

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -221,12 +222,16 @@ def run_scenarios(seeds: range) -> None:
             outages_lose_data=bool(rng.random() < 0.5),
             processes=[random_outages(60.0, 5.0)] if fails else [],
         )
+        ended: Counter[str] = Counter()
+        for event in ("completion", "interruption", "withdrawal", "unfinished"):
+            cluster.on(event, lambda time, copy, event=event: ended.update([event]))
         options: dict[str, Any] = {"until": 400.0} if fails else {}
         agent = AGENTS[seed % len(AGENTS)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DisregardedWarning)
             result = simulate(cluster, create(agent), **options)
         check(jobs, pools, result)
+        assert ended.total() == len(result.table("copies"))
         report = validate(result, jobs)
         assert report.ok, f"{seed} {agent}: {report}"
         assert not result.metrics()["makespan"] < result.metrics()["lower_bound"] * (1 - 1e-9)

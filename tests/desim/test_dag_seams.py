@@ -164,6 +164,8 @@ def test_a_graph_keeps_the_identifier() -> None:
     assert (back.job_id, back.submission_time, back.label, back.names) == (7, 5.0, "x", ("a", "b"))
     assert back.run_times is not None and back.run_times.tolist() == [[1, 2], [3, 4]]
     assert from_networkx(to_networkx(job), 3).job_id == 3
+    apart = Job(4, [1.0, 2.0], allow_disconnected=True)
+    assert from_networkx(to_networkx(apart)).work.tolist() == [1.0, 2.0]
 
 
 def test_wfformat_keeps_the_names_of_executors(tmp_path: Path) -> None:

@@ -55,6 +55,8 @@ TEXTS: dict[str, list[Any]] = {
     "nodes": ["2x8"],
     "columns": ["requested_time=run_time"],
     "attributes": ["group"],
+    "demands": ["cores", "cores,memory"],
+    "capacity": ["cores=4"],
     "max_size": ["2GiB"],
     "cycle": ["arrival", "event", "60"],
     "predictor": ["user-average", "oracle"],

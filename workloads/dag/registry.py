@@ -35,7 +35,17 @@ from desim.workloads.dag.random_dags import (
 from desim.workloads.dag.wfformat import WorkflowReport
 from desim.workloads.files import Pathish
 
-__all__ = ["FAMILY_SECONDS", "WorkflowReport", "descriptions", "draw", "executors_of", "read", "read_all", "write"]
+__all__ = [
+    "FAMILY_SECONDS",
+    "WorkflowReport",
+    "descriptions",
+    "draw",
+    "executors_of",
+    "machines_of",
+    "read",
+    "read_all",
+    "write",
+]
 
 _GENERATED = "tpch"
 _READERS: Mapping[str, Callable[..., Job]] = {
@@ -82,6 +92,7 @@ def draw(
     ccr: float | None = 0.5,
     transfer_speed: float = 1.0,
     executors: Executors | None = None,
+    capacity: Mapping[str, float] | None = None,
     templates: Sequence[Job] | None = None,
     task_times: bool = False,
     graphs: str = _GENERATED,
@@ -109,6 +120,8 @@ def draw(
         Transfer speed between two executors, in units of data per second.
     executors : Executors, optional
         Executors to use instead of generated ones; ``num_executors`` and ``transfer_speed`` are then ignored.
+    capacity : mapping of str to float, optional
+        Amounts of resources of each generated executor, which is a pool then.
     templates : sequence of Job, optional
         Jobs to sample from instead of TPC-H's queries.
     task_times : bool
@@ -143,6 +156,9 @@ def draw(
     as_published = transfer_speed == 1 and executors is None and templates is None
     if executors is None:
         executors = heterogeneous(num_executors, transfer_speed=transfer_speed, seed=rng)
+        if capacity is not None:
+            pools = [capacity] * num_executors
+            executors = Executors(executors.speeds, transfer_speed, names=executors.names, capacities=pools)
     rates = _AS_PUBLISHED if as_published else _rates(executors)
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
@@ -322,6 +338,8 @@ def read_all(path: Pathish, **options: Any) -> list[Job]:
         If the file does not exist, cannot be read, or has invalid content.
     """
     suffix = _suffix(path)
+    if "demands" in options and suffix != ".json":
+        raise InvalidConfiguration(f"demands: applies only to WfFormat (.json) and batch_task.csv, not to {path}")
     if suffix not in _WITH_EXECUTORS:
         return [read(path, **options)]
     is_project = suffix in _PROJECTS
@@ -356,6 +374,33 @@ def executors_of(path: Pathish) -> Executors | None:
     if suffix in _WITH_EXECUTORS:
         return (rcpsp.read if suffix in _PROJECTS else jobshop.read)(path)[1]
     return wfformat.executors_of(path) if suffix == ".json" else None
+
+
+def machines_of(path: Pathish, transfer_speed: float) -> Executors | None:
+    """Read the machines of a recorded workflow as pools of cores and memory.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Workflow file of any known format.
+    transfer_speed : float
+        Bytes per second between two machines.
+
+    Returns
+    -------
+    Executors or None
+        A pool per machine, whose speed is the one at which `read` measures run times; None unless the file is WfFormat.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, or states no machine, or a machine without cores.
+    """
+    if _suffix(path) != ".json":
+        return None
+    found = wfformat.machines(path)
+    speeds = [tpch.REFERENCE_SPEED] * found.num_executors
+    return Executors(speeds, transfer_speed, names=found.names, capacities=found.capacities)
 
 
 def write(

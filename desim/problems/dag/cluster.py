@@ -185,7 +185,7 @@ class DagCluster(FailingCluster, Problem):
         self._record = {name: table.append for name, table in self.simulation.records.tables.items()}
         self._record["executors"](self.executors)
         count = self.executors.num_executors
-        for executor in range(count if count > 1 else 0):
+        for executor in range(count if count > 1 and self.executors.lists_channels else 0):
             self._record["channels"]((self.executors, executor), count - 1)
         self._plan = (
             PoolPlan(self.env, self.executors, is_exact=self._is_exact)

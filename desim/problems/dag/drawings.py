@@ -174,10 +174,13 @@ def _job(job: Job | int, run: Result | None) -> tuple[Job, pl.DataFrame]:
 def _executors(run: Result) -> Executors:
     """Return the executors of a run."""
     table, channels = run.table("executors"), run.table("channels")
+    names, features = table["name"].to_list(), run.info.get("features")
+    if channels.is_empty() and len(table) > 1:
+        alike = np.inf if run.info["transfer_speed"] is None else run.info["transfer_speed"], run.info["latency"]
+        return Executors(table["speed"].to_numpy(), *alike, names=names, features=features)
     speed, latency = np.full((len(table), len(table)), np.inf), np.zeros((len(table), len(table)))
     ends = channels["source"].to_numpy(), channels["destination"].to_numpy()
     speed[ends], latency[ends] = channels["transfer_speed"].to_numpy(), channels["latency"].to_numpy()
-    names, features = table["name"].to_list(), run.info.get("features")
     return Executors(table["speed"].to_numpy(), speed, latency, names=names, features=features)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,9 @@ MILLION = 1_000_000
 
 STORED = 512
 """Largest number of executors whose equal pairs are stored one by one, which is faster than computing them."""
+
+LISTED = 512
+"""Largest number of executors of which a run lists channels and routes of all pairs, even if a few values say all."""
 
 
 def units_of(what: str, amounts: Mapping[str, float], resources: Sequence[str], error: type[Exception]) -> list[int]:
@@ -298,6 +300,12 @@ class Executors:
         return PairValues(table, 0.0, self.num_executors)
 
     @property
+    def lists_channels(self) -> bool:
+        """Whether tables list the channel of each pair, instead of only the description's common values."""
+        is_uniform = self.speed_between.common is not None and self.latency_between.common is not None
+        return self.num_executors <= LISTED or not is_uniform
+
+    @property
     def mean_seconds_per_unit(self) -> float:
         """Mean seconds per unit of data over all pairs of different executors, without latency."""
         return self.seconds_between.mean
@@ -401,43 +409,36 @@ class SharedLinks:
             )
             for source, row in enumerate(map(enumerate, routes))
         )
-        self._shape(range(count), table)
+        self._take(_GroupedRoutes(range(count), table))
 
-    def _shape(
-        self,
-        groups: Sequence[int],
-        between: Sequence[Sequence[Sequence[int]]],
-        up: Sequence[Sequence[int]] | None = None,
-        down: Sequence[Sequence[int]] | None = None,
-    ) -> None:
-        """Set the routes: links up from each executor, between the groups of the two executors, and down to each."""
-        self.num_executors = len(groups)
-        self._groups, self._between = tuple(groups), between
-        self._up = ((),) * len(groups) if up is None else tuple(map(tuple, up))
-        self._down = ((),) * len(groups) if down is None else tuple(map(tuple, down))
+    def _take(self, routes: _GroupedRoutes | _NetworkRoutes) -> None:
+        """Set the routes."""
+        self._routes, self.num_executors = routes, routes.num_executors
+
+    def route(self, source: int, destination: int) -> Route:
+        """Return the links from one executor to another; none within an executor."""
+        return self._routes.route(source, destination)
 
     @classmethod
-    def _shaped(cls, bandwidths: ArrayLike, names: Sequence[str], *shape: Any) -> SharedLinks:
-        """Return links whose routes share parts, so that they take no memory for each pair of executors."""
+    def _with(cls, bandwidths: ArrayLike, names: Sequence[str], routes: _GroupedRoutes | _NetworkRoutes) -> SharedLinks:
+        """Return links whose routes take no memory for each pair of executors."""
         links = cls(bandwidths, [[()]], names=names)
-        links._shape(*shape)
+        links._take(routes)
         return links
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> SharedLinks:
         """Return the links from :meth:`describe`."""
-        bandwidths = [np.inf if value is None else value for value in described["bandwidths"]]
+        bandwidths, names = (
+            [np.inf if value is None else value for value in described["bandwidths"]],
+            described["names"],
+        )
         if "routes" in described:
-            return cls(bandwidths, described["routes"], names=described["names"])
+            return cls(bandwidths, described["routes"], names=names)
+        if "neighbors" in described:
+            return cls._with(bandwidths, names, _NetworkRoutes(described["neighbors"], described["executors"]))
         shape = (described[part] for part in ("groups", "between", "up", "down"))
-        return cls._shaped(bandwidths, described["names"], *shape)
-
-    def route(self, source: int, destination: int) -> Route:
-        """Return the links from one executor to another; none within an executor."""
-        if source == destination:
-            return ()
-        between = self._between[self._groups[source]][self._groups[destination]]
-        return (*self._up[source], *between, *self._down[destination])
+        return cls._with(bandwidths, names, _GroupedRoutes(*shape))
 
     @property
     def routes(self) -> tuple[tuple[Route, ...], ...]:
@@ -447,8 +448,7 @@ class SharedLinks:
 
     def only(self, used: Sequence[int]) -> SharedLinks:
         """Return the links for some of the executors, which are numbered anew."""
-        groups, up, down = ([each[executor] for executor in used] for each in (self._groups, self._up, self._down))
-        return SharedLinks._shaped(self.bandwidths, self.names, groups, self._between, up, down)
+        return SharedLinks._with(self.bandwidths, self.names, self._routes.only(used))
 
     def _route(self, source: int, destination: int, links: Sequence[int]) -> tuple[int, ...]:
         route = tuple(map(int, links))
@@ -472,15 +472,14 @@ class SharedLinks:
         """Return the configuration as plain Python values; infinite bandwidths become None.
 
         The route between two different executors consists of the source's links ``up``, of those ``between`` the
-        ``groups`` of source and destination, and of the destination's links ``down``.
+        ``groups`` of source and destination, and of the destination's links ``down``. Of a network with many executors,
+        ``neighbors`` are the pairs (vertex, link) at each vertex, and ``executors`` the vertices that are executors;
+        routes are then the paths with the fewest links that a breadth-first search finds first.
         """
         return {
             "names": list(self.names),
             "bandwidths": [value if value < np.inf else None for value in self.bandwidths.tolist()],
-            "groups": list(self._groups),
-            "between": [[list(route) for route in row] for row in self._between],
-            "up": list(map(list, self._up)),
-            "down": list(map(list, self._down)),
+            **self._routes.describe(),
         }
 
     # -- common network topologies ------------------------------------------------------------------
@@ -501,7 +500,7 @@ class SharedLinks:
         SharedLinks
             The bus.
         """
-        return cls._shaped([bandwidth], ["bus"], [0] * num_executors, [[(0,)]])
+        return cls._with([bandwidth], ["bus"], _GroupedRoutes([0] * num_executors, [[(0,)]]))
 
     @classmethod
     def star(cls, up: ArrayLike, down: ArrayLike | None = None) -> SharedLinks:
@@ -530,7 +529,7 @@ class SharedLinks:
         count = len(uplinks)
         up, down = ([(first + executor,) for executor in range(count)] for first in (0, count))
         bandwidths = np.concatenate([uplinks, downlinks])
-        return cls._shaped(bandwidths, _both_ways(count, "executor"), [0] * count, [[()]], up, down)
+        return cls._with(bandwidths, _both_ways(count, "executor"), _GroupedRoutes([0] * count, [[()]], up, down))
 
     @classmethod
     def racks(cls, sizes: Sequence[int], bandwidth: float, *, within: float = np.inf) -> SharedLinks:
@@ -557,7 +556,7 @@ class SharedLinks:
             for home in range(count)
         ]
         names = [*_both_ways(count, "rack"), *(f"within rack{index}" for index in range(count))]
-        return cls._shaped([bandwidth] * 2 * count + [within] * count, names, rack, between)
+        return cls._with([bandwidth] * 2 * count + [within] * count, names, _GroupedRoutes(rack, between))
 
     @classmethod
     def from_networkx(cls, graph: nx.Graph, executors: Sequence[Any]) -> SharedLinks:
@@ -581,8 +580,6 @@ class SharedLinks:
         InvalidConfiguration
             If an executor is not in the graph, an edge has no bandwidth, or there is no path between two executors.
         """
-        import networkx as nx
-
         missing = [name for name in executors if name not in graph]
         if missing:
             raise InvalidConfiguration(f"executors: got {missing[0]!r}, expected nodes of the graph")
@@ -597,16 +594,136 @@ class SharedLinks:
             number[one, other] = index
             if not graph.is_directed():
                 number[other, one] = index
-        routes = []
-        for source in executors:
-            paths = nx.single_source_shortest_path(graph, source)
-            unreached = [name for name in executors if name not in paths]
-            if unreached:
-                raise InvalidConfiguration(
-                    f"graph: no path from {source!r} to {unreached[0]!r}, expected one between all executors"
-                )
-            routes.append([[number[step] for step in pairwise(paths[name])] for name in executors])
-        return cls(bandwidths, routes, names=[f"{one} - {other}" for one, other in graph.edges])
+        place = {vertex: at for at, vertex in enumerate(graph)}
+        neighbors = [[(place[other], number[vertex, other]) for other in graph.adj[vertex]] for vertex in graph]
+        found = _NetworkRoutes(neighbors, [place[name] for name in executors])
+        unreached = found.unreached()
+        if unreached:
+            source, destination = (executors[end] for end in unreached)
+            raise InvalidConfiguration(
+                f"graph: no path from {source!r} to {destination!r}, expected one between all executors"
+            )
+        names = [f"{one} - {other}" for one, other in graph.edges]
+        if len(executors) > LISTED:
+            return cls._with(bandwidths, names, found)
+        count = range(len(executors))
+        return cls(bandwidths, [[found.route(one, other) for other in count] for one in count], names=names)
+
+
+class _GroupedRoutes:
+    """Routes of links up from each executor, between the groups of the two executors, and down to each.
+
+    Parameters
+    ----------
+    groups : sequence of int
+        Group of each executor.
+    between : sequence of shape (num_groups, num_groups) of sequence of int
+        Links from each group to each other.
+    up, down : sequence of sequence of int, optional
+        Links from and to each executor; default: none.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[int],
+        between: Sequence[Sequence[Sequence[int]]],
+        up: Sequence[Sequence[int]] | None = None,
+        down: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        self.num_executors = len(groups)
+        self._groups, self._between = tuple(groups), between
+        self._up = ((),) * len(groups) if up is None else tuple(map(tuple, up))
+        self._down = ((),) * len(groups) if down is None else tuple(map(tuple, down))
+
+    def route(self, source: int, destination: int) -> Route:
+        """Return the links from one executor to another; none within an executor."""
+        if source == destination:
+            return ()
+        between = self._between[self._groups[source]][self._groups[destination]]
+        return (*self._up[source], *between, *self._down[destination])
+
+    def only(self, used: Sequence[int]) -> _GroupedRoutes:
+        """Return the routes of some of the executors."""
+        up, down = ([each[executor] for executor in used] for each in (self._up, self._down))
+        return _GroupedRoutes([self._groups[executor] for executor in used], self._between, up, down)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the routes as plain Python values."""
+        return {
+            "groups": list(self._groups),
+            "between": [[list(route) for route in row] for row in self._between],
+            "up": list(map(list, self._up)),
+            "down": list(map(list, self._down)),
+        }
+
+
+class _NetworkRoutes:
+    """Paths with the fewest links in a network, computed from a source when a route from it is first asked for.
+
+    Parameters
+    ----------
+    neighbors : sequence of sequence of (int, int)
+        Pairs (vertex, link) that follow each vertex, in the order in which a breadth-first search takes them.
+    executors : sequence of int
+        Vertices that are executors.
+    """
+
+    def __init__(self, neighbors: Sequence[Sequence[Sequence[int]]], executors: Sequence[int]) -> None:
+        self._neighbors, self._executors = neighbors, tuple(executors)
+        self.num_executors = len(self._executors)
+        self._known: dict[int, dict[int, tuple[int, int]]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make the routes again, without the paths found so far: equal networks are stored alike."""
+        return _NetworkRoutes, (self._neighbors, self._executors)
+
+    def _before(self, source: int) -> dict[int, tuple[int, int]]:
+        """Return the vertex before each vertex on the path from a source, and the link between them."""
+        before = self._known.get(source)
+        if before is None:
+            before, vertices = {source: (source, -1)}, [source]
+            for vertex in vertices:  # grows
+                for other, link in self._neighbors[vertex]:
+                    if other not in before:
+                        before[other] = vertex, link
+                        vertices.append(other)
+            self._known[source] = before
+        return before
+
+    def route(self, source: int, destination: int) -> Route:
+        """Return the links from one executor to another; none within an executor."""
+        vertex, links = self._executors[destination], []
+        before = self._before(self._executors[source])
+        while vertex != self._executors[source]:
+            vertex, link = before[vertex]
+            links.append(link)
+        return tuple(reversed(links))
+
+    def unreached(self) -> tuple[int, int] | None:
+        """Return two executors without a path from the one to the other, if there are any."""
+        if not self._executors:
+            return None
+        first = self._executors[0]
+        backwards: list[list[tuple[int, int]]] = [[] for _ in self._neighbors]
+        for vertex, following in enumerate(self._neighbors):
+            for other, link in following:
+                backwards[other].append((vertex, link))
+        there, back = self._before(first), _NetworkRoutes(backwards, self._executors)._before(first)
+        for number, vertex in enumerate(self._executors):
+            if vertex not in there:
+                return 0, number
+            if vertex not in back:
+                return number, 0
+        return None
+
+    def only(self, used: Sequence[int]) -> _NetworkRoutes:
+        """Return the routes of some of the executors."""
+        return _NetworkRoutes(self._neighbors, [self._executors[executor] for executor in used])
+
+    def describe(self) -> dict[str, Any]:
+        """Return the network as plain Python values."""
+        neighbors = [[list(pair) for pair in following] for following in self._neighbors]
+        return {"neighbors": neighbors, "executors": list(self._executors)}
 
 
 def _both_ways(count: int, what: str) -> list[str]:

@@ -703,6 +703,8 @@ def _realized(result: Result) -> dict[str, float]:
     seconds = pl.coalesce(own, pl.col("work") * float(np.mean(1.0 / speeds)))
     run, work = nodes.select(seconds.mean(), seconds.sum().alias("sum")).row(0)
     unit, latency = channels.select((1.0 / pl.col("transfer_speed")).mean(), pl.col("latency").mean()).row(0)
+    if unit is None and len(speeds) > 1:  # equal ones of many executors
+        unit, latency = 1.0 / (info["transfer_speed"] or math.inf), info["latency"]
     submission = pl.col("submission_time")
     span, edges, data = result.jobs.select(
         (submission.max() - submission.min()).fill_null(0.0), pl.col("num_edges").sum(), pl.col("data_size").sum()

@@ -531,6 +531,17 @@ class Job:
         job.child_size.flags.writeable = False
         return job
 
+    def demanding(self, resources: Sequence[str]) -> Job:
+        """Return a copy of the job whose nodes demand only some of the resources."""
+        job = copy(self)
+        job.__dict__.pop("_last_restricted", None)
+        if self.demands is not None:
+            job.demands = tuple(
+                None if own is None else {name: amount for name, amount in own.items() if name in resources}
+                for own in self.demands
+            )
+        return job
+
     def submitted(self, submission_time: float, *, job_id: int | None = None) -> Job:
         """Return a copy of the job with another submission time and, if given, another identifier."""
         job = copy(self)
@@ -663,7 +674,7 @@ def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) 
     job_id : int, optional
         Identifier of the job. Default: the graph's attribute ``job_id``, or 0.
     **options
-        Arguments of :class:`Job` that the graph does not hold: ``submission_time``, ``label``,
+        Arguments of :class:`Job`, unless attributes of the graph hold them: ``submission_time``, ``label``,
         ``allow_disconnected``.
 
     Returns
@@ -696,7 +707,8 @@ def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) 
     edges = [(parent, child, data.get("size", 0.0)) for parent, child, data in graph.edges(data=True)]
     position = {node: index for index, node in enumerate(nodes)}
     numbered = [(position[parent], position[child], size) for parent, child, size in edges]
-    settings = {key: graph.graph[key] for key in ("submission_time", "label") if key in graph.graph}
+    known = ("submission_time", "label", "allow_disconnected")
+    settings = {key: graph.graph[key] for key in known if key in graph.graph}
     names = [str(node) for node in nodes]
     return Job(job_id, columns.pop("work"), numbered, names=names, **columns, **settings | options)
 
@@ -712,7 +724,8 @@ def to_networkx(job: Job) -> nx.DiGraph:
     Returns
     -------
     networkx.DiGraph
-        Graph with the attributes ``job_id``, ``submission_time`` and ``label``. Its nodes are keyed by name, in
+        Graph with the attributes ``job_id``, ``submission_time`` and ``label``, and ``allow_disconnected`` if it has
+        several components. Its nodes are keyed by name, in
         topological order, with the attributes ``work`` and ``num_tasks``, and ``run_times``, ``task_times``,
         ``eligible``, ``required_features``, ``demands`` and ``modes`` if the job has them. Its edges have the attribute
         ``size``.
@@ -736,6 +749,8 @@ def to_networkx(job: Job) -> nx.DiGraph:
         graph.add_node(name, **attributes)
     for child, parents in enumerate(job.parent_lists):
         graph.add_edges_from((job.names[parent], job.names[child], {"size": size}) for parent, size in parents)
+    if not nx.is_weakly_connected(graph):
+        graph.graph["allow_disconnected"] = True
     return graph
 
 

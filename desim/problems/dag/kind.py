@@ -22,7 +22,7 @@ KIND = ProblemDescriptor(
     system_from="desim.problems.dag.options:SYSTEM",
     instances_from="desim.problems.dag.adversarial:DagInstance",
     agents=("desim.agents.dag.registry",),
-    workloads=("desim.workloads.dag.registry",),
+    workloads=("desim.workloads.dag.registry", "desim.workloads.alibaba.registry"),
     episodes="desim.workloads.dag.registry:draw",
     trainings={
         "dag": "desim.agents.dag.training:GraphTraining",

@@ -43,8 +43,9 @@ class DagOptions:
     """Options for the jobs and executors of a DAG problem."""
 
     trace: Annotated[str, arg(metavar="FILE,...|NAME,...|tpch", aliases=["--workload"])] = GENERATED
-    """Workflow files (WfFormat .json, Pegasus .dax, .xml or .yml), job shops (.jsp), projects (.sm, .mm, .rcp), names
-    of fetched workflows such as Montage, or tpch for generated queries like those of TPC-H."""
+    """Workflow files (WfFormat .json, Pegasus .dax, .xml or .yml), job shops (.jsp), projects (.sm, .mm, .rcp),
+    Alibaba's batch_task.csv of 2018, names of fetched workflows such as Montage, or tpch for generated queries like
+    those of TPC-H."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20; files: each once)")] = None
     """Number of jobs, sampled from the queries or files."""
     allow_disconnected: bool = True
@@ -53,6 +54,12 @@ class DagOptions:
     """Run time in seconds of tasks for which a workflow file states none; those of Pegasus 5 state none."""
     default_size: Annotated[float | None, arg(metavar="BYTES", help_behavior_hint="(default: refused)")] = None
     """Size of files between tasks for which a workflow file states none."""
+    demands: Annotated[str | None, arg(metavar="RESOURCE,...", help_behavior_hint="(default: none)")] = None
+    """What tasks take of a pool while they run, as WfFormat (memory in bytes) and Alibaba's trace (memory in percent of
+    a machine) state it: cores, memory, or both. Pools are the machines of a WfFormat file, or have the given
+    capacity."""
+    capacity: Annotated[str | None, arg(metavar="RESOURCE=X,...", help_behavior_hint="(default: no pools)")] = None
+    """Amounts of each generated executor, such as cores=96,memory=100; it then runs several tasks at once."""
     strict: bool = False
     """Refuse a workflow file of which something must be changed, instead of repairing and counting it."""
     max_size: Annotated[str | None, arg(metavar="BYTES", help_behavior_hint="(default: 1GiB, 200 times packed)")] = None
@@ -97,7 +104,7 @@ class DagOptions:
 
 
 #: Options of the readers of workflow files.
-_OF_READERS = ("allow_disconnected", "default_run_time", "default_size", "strict")
+_OF_READERS = ("allow_disconnected", "default_run_time", "default_size", "demands", "strict")
 
 
 class DagSystem(SeededProblemSpec):
@@ -119,7 +126,7 @@ class DagSystem(SeededProblemSpec):
         if not options.tasks and options.moving_delay != DagOptions.moving_delay:
             raise InvalidConfiguration("--moving-delay: has no effect without --tasks")
         is_read = options.trace != GENERATED
-        for name in () if is_read else (*_OF_READERS, "max_size"):
+        for name in () if is_read else (*_OF_READERS, "capacity", "max_size"):
             if getattr(options, name) != getattr(DagOptions, name):
                 text = name.replace("_", "-")
                 raise InvalidConfiguration(
@@ -127,7 +134,11 @@ class DagSystem(SeededProblemSpec):
                 )
         with limits(options.max_size):
             templates, report = _read(options) if is_read else (None, None)
-            stated = _stated_executors(options.trace) if is_read else None
+            stated = _executors_of(options.trace, "executors_of") if is_read else None
+            is_fixed = stated is not None
+            if stated is None and options.demands is not None and options.capacity is None:
+                speed = options.transfer_speed or BYTES_PER_SECOND
+                stated = _executors_of(options.trace, "machines_of", speed)
         usual: dict[str, Any] = (
             {"transfer_speed": BYTES_PER_SECOND} if is_read else {"jobs": 20, "ccr": 0.5, "transfer_speed": 1.0}
         )
@@ -135,7 +146,7 @@ class DagSystem(SeededProblemSpec):
         known = replace(options, **{name: value for name, value in usual.items() if getattr(options, name) is None})
         if options.links != "none" and options.bandwidth is None:
             known = replace(known, bandwidth=known.transfer_speed)
-        if stated is not None and options.transfer_speed not in (None, BYTES_PER_SECOND):
+        if is_fixed and options.transfer_speed not in (None, BYTES_PER_SECOND):
             raise InvalidConfiguration(
                 f"--transfer-speed: got {options.transfer_speed}, but {options.trace} states executors and transfer "
                 "speeds; try without it"
@@ -144,12 +155,14 @@ class DagSystem(SeededProblemSpec):
             raise InvalidConfiguration(
                 f"--executors: got {options.executors}, but {options.trace} states its {stated.num_executors} executors"
             )
+        capacity = _capacity(options, templates or (), stated)
         if known.executors is None:
             known = replace(known, executors=10 if stated is None else stated.num_executors)
         assert known.executors is not None
         jobs, executors = plugins.episode_workload(self.name)(
             generator(known.seed),
             executors=stated,
+            capacity=capacity,
             num_jobs=known.jobs,
             num_executors=known.executors,
             mean_interval=known.mean_interval,
@@ -186,7 +199,7 @@ class DagSystem(SeededProblemSpec):
         """Return the values that identify a run: a path stands for the content of its file."""
         files = [] if options.trace == GENERATED else options.trace.split(",")
         source = [Path(plugins.catalogue().located(file.strip())) for file in files] or options.trace
-        found = identifying(options, (*_OF_READERS, "outages_lose_data")) | {"trace": source}
+        found = identifying(options, (*_OF_READERS, "capacity", "outages_lose_data")) | {"trace": source}
         del found["max_size"]  # decides whether a file is read, and not what it holds
         return found
 
@@ -196,19 +209,56 @@ SYSTEM = DagSystem()
 
 def _read(options: DagOptions) -> tuple[list[Job], plugins.RepairReport | None]:
     """Return the jobs of files, and the report of their readers if it counts anything."""
-    provider = plugins.workload_provider("dag", options.trace)
+    provider = _provider(options.trace)
     report = provider.WorkflowReport()
     known = {name: getattr(options, name) for name in _OF_READERS}
     given = {name: value for name, value in known.items() if value != getattr(DagOptions, name)}
+    if options.demands is not None:
+        given["demands"] = [part.strip() for part in options.demands.split(",")]
     parts = [part.strip() for part in options.trace.split(",")]
     jobs = [job for part in parts for job in provider.read_all(part, report=report, **given)]
     return jobs, report if report.counts else None
 
 
-def _stated_executors(trace: str) -> Executors | None:
-    """Return the executors stated in the files, if any; all files must state the same ones."""
-    provider = plugins.workload_provider("dag", trace)
-    found = [provider.executors_of(part.strip()) for part in trace.split(",")]
+def _provider(trace: str) -> Any:
+    """Return the module that reads files, by the name of the first."""
+    return plugins.workload_provider("dag", Path(trace.partition(",")[0].strip()).name)
+
+
+def _capacity(options: DagOptions, jobs: Sequence[Job], stated: Executors | None) -> dict[str, float] | None:
+    """Return the amounts of generated executors, if given; tasks with demands, and only they, need pools."""
+    capacity = None if options.capacity is None else _amounts(options.capacity)
+    demands = any(job.demands or job.modes for job in jobs)
+    if capacity is not None and stated is not None:
+        raise InvalidConfiguration(f"--capacity: {options.trace} states executors; try without it")
+    if capacity is not None and not demands:
+        raise InvalidConfiguration("--capacity: has no effect, because no task has demands; try --demands")
+    if capacity is None and demands and not (stated and stated.resources):
+        raise InvalidConfiguration(
+            f"--demands: got {options.demands}, but {options.trace} states no pools; try --capacity, such as "
+            "cores=96,memory=100"
+        )
+    return capacity
+
+
+def _amounts(text: str) -> dict[str, float]:
+    """Return amounts by resource from a text such as ``cores=96,memory=100``."""
+    found = {}
+    for part in text.split(","):
+        name, sign, amount = (piece.strip() for piece in part.partition("="))
+        try:
+            found[name] = float(amount)
+        except ValueError:
+            sign = ""
+        if not (name and sign):
+            raise InvalidConfiguration(f"--capacity: got {part!r}, expected a resource and an amount, such as cores=96")
+    return found
+
+
+def _executors_of(trace: str, reader: str, *arguments: float) -> Executors | None:
+    """Return the executors or machines stated in the files, if any; all files must state the same ones."""
+    read = getattr(_provider(trace), reader)
+    found = [read(part.strip(), *arguments) for part in trace.split(",")]
     described = [None if executors is None else executors.describe() for executors in found]
     if any(other != described[0] for other in described):
         raise InvalidConfiguration(f"trace: {trace}: the files state different executors, expected the same in each")

@@ -411,7 +411,7 @@ EXECUTORS = Table(
 
 CHANNELS = Table(
     "channels",
-    "the channel from one executor to another",
+    "the channel from one executor to another; none if more than 512 executors have equal ones, as described",
     (
         Column("source", "integer", "executor that sends"),
         Column("destination", "integer", "executor that receives"),
