@@ -30,7 +30,7 @@ from desim.sweep import recording
 from desim.sweep.runner import _Sweep
 
 ROOT = Path(__file__).parents[2]
-ANOTHER = "its weights, model card, code or a value in its module is not that with which the comparison began"
+ANOTHER = "is not that with which the comparison began"
 SMALL: dict[str, Any] = {"jobs": 20, "cores": 16}
 DEFERRABLE: dict[str, Any] = {"trace": "fluctuating", "slots": 20}
 
@@ -245,7 +245,7 @@ def test_weights_that_change_between_request_and_run(
         patch.setattr(_Sweep, "run_missing", lambda self, workers: (put(other), run(self, workers)))
         with pytest.warns(ComparisonWarning) as told:
             assert reused("deferrable", ["score:./own", "fifo"], **DEFERRABLE) == [False]  # of fifo
-    assert ANOTHER in str(told[0].message)
+    assert f"its state, code, weights or model card {ANOTHER}" in str(told[0].message)
     for name in (one, other):
         put(name)
         assert reused("deferrable", ["score:./own", "fifo"], **DEFERRABLE) == [False, True]
@@ -292,7 +292,7 @@ def test_workers_that_import_other_values_than_the_session_has(reused: Callable[
         (mine.problem, ["easy"], {}),
         ("batch", ["easy"], SMALL | {"metrics": [mine.metric]}),
     ):
-        with pytest.raises(InvalidConfiguration, match=ANOTHER):
+        with pytest.raises(InvalidConfiguration, match=f"its signed.SIGN(, signed.times)? {ANOTHER}"):
             reused(problem, given, workers=2, **options)
 
 
