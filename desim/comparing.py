@@ -98,7 +98,7 @@ def compare(
     ------
     InvalidConfiguration
         If a name is unknown or an argument is out of range; raised before the first run.
-    SweepInterrupted
+    KeyboardInterrupt
         On Ctrl-C; finished runs are stored if ``out`` is given.
     DesimError
         If runs of all agents failed.

@@ -743,8 +743,8 @@ def simulate(
     with deferred_interrupts(_is_deciding) as interrupted:
         try:
             _decide_all(simulation, decider, interrupted)
-        except InterruptOverdue as error:
-            raise _interrupted(simulation, name) from error
+        except InterruptOverdue:
+            raise _interrupted(simulation, name) from None
         except BaseException as error:
             error.result = simulation.finish(status="failed", agent=name)  # type: ignore[attr-defined]
             error.add_note(f"desim: raised at time {simulation.env.now} s with agent {name}")

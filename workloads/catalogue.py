@@ -15,7 +15,7 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, cast
@@ -170,12 +170,15 @@ def folder() -> Path:
 @cache
 def entries() -> dict[str, Entry]:
     """Return the catalogue by name."""
-    document = tomllib.loads(read_text(DATA))
     found = {}
-    for name, own in document["workload"].items():
-        known = {**document["collection"].get(own.pop("collection", ""), {}), **own}
-        lists = {key: tuple(known.get(key, ())) for key in ("begins", "needs")}
-        found[name] = Entry(name, **known | lists)
+    try:
+        document = tomllib.loads(read_text(DATA))
+        for name, own in document["workload"].items():
+            known = {**document["collection"].get(own.pop("collection", ""), {}), **own}
+            lists = {key: tuple(known.get(key, ())) for key in ("begins", "needs")}
+            found[name] = Entry(name, **known | lists)
+    except (tomllib.TOMLDecodeError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise WorkloadError(f"{DATA} is damaged ({error}); try to install desim again") from error
     return found
 
 
@@ -302,9 +305,11 @@ def _content(path: Path, size: int, modified: int) -> Content:
     """Read a file; the result is kept until its size or time changes."""
     digest, length, rows, head = hashlib.sha256(), 0, 0, b""
     with open_binary(path) as file:
-        for line in file:
+        is_new = True
+        for line in iter(partial(file.readline, HEAD), b""):  # parts of a line, if it is long
             digest.update(line)
             length += len(line)
-            rows += line.strip()[:1] not in (b"", b";")
+            rows += is_new and line.strip()[:1] not in (b"", b";")
+            is_new = line.endswith(b"\n")
             head += line[: HEAD - len(head)]
     return Content(length, digest.hexdigest(), rows, head.decode("utf-8", "replace"))

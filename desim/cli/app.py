@@ -128,7 +128,8 @@ def _told(error: BaseException, command: Command | None, arguments: list[str]) -
     """Return a sentence about an error and the exit status; None for a mistake in a program."""
     text = None
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", 1
+        told = str(error)
+        return told if told.startswith("interrupted") else f"interrupted: {told}" if told else "interrupted", 1
     if isinstance(error, DesimError):
         text = named_as_given(str(error), command)
     elif isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in EXTRAS:

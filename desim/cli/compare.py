@@ -19,7 +19,7 @@ from desim.notes import console, print_note
 from desim.plotting.axes import FigureFormat, Style
 from desim.provenance import command_line
 from desim.scenario import ProblemInstance
-from desim.sweep import Run, SweepInterrupted
+from desim.sweep import Run
 from desim.sweep.comparison import Comparison
 from desim.sweep.study import ComparisonPlan, StudyOptions
 from desim.sweep.tables import as_text
@@ -67,16 +67,14 @@ class Compare(StudyOptions):
     def execute(self) -> int:
         """Simulate, compare, print, write; return 1 if a run is invalid, failed or was interrupted."""
         found = self.compared()
-        if found is None:
-            return 1
         if self.as_json:
             print_json(found.described)
         else:
             _print(found)
         return print_warnings(found)
 
-    def compared(self) -> Comparison | None:
-        """Simulate, compare, write; return None after an interruption, which is reported."""
+    def compared(self) -> Comparison:
+        """Simulate, compare, write."""
         problem, names = problem_of(self), listed(self.agents)
         if not names:
             raise InvalidConfiguration(f"--agents: got {self.agents!r}, expected names separated by commas")
@@ -93,11 +91,7 @@ class Compare(StudyOptions):
                 if getattr(self, name) != getattr(Compare, name)
             },
         )
-        try:
-            return with_pages(plan.run(), self.out, style=self.style, file_format=self.format)
-        except SweepInterrupted as interruption:
-            print_note(f"desim: interrupted: {interruption}")
-            return None
+        return with_pages(plan.run(), self.out, style=self.style, file_format=self.format)
 
 
 def print_warnings(found: Comparison) -> int:

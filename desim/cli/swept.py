@@ -103,8 +103,6 @@ class Swept:
                 print_text(f"-- {', '.join(f'--{name} {value}' for name, value in point.values.items())}", "bold")
             out = None if first.out is None else first.out / str(point).replace("/", "_")
             compared = dataclasses.replace(command, out=out).compared()
-            if compared is None:
-                return 1
             found.append((point, compared))
         files = [] if first.out is None else write_sweep(found, first.out, first.style, first.format)
         if first.out is not None:

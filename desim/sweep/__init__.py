@@ -7,7 +7,7 @@ tasks of any kind, without a store.
 from __future__ import annotations
 
 from desim.files import StorageError
-from desim.sweep.runner import Outcomes, Run, RunFunction, SweepFailed, SweepInterrupted, run_all, settings_of
+from desim.sweep.runner import Outcomes, Run, RunFunction, SweepFailed, run_all, settings_of
 from desim.sweep.store import Store, StoredOutcome, SweepStatus
 from desim.sweep.workers import Backend, Failed, Finished, WorkerCrashed, Workers, run_tasks
 
@@ -22,7 +22,6 @@ __all__ = [
     "Store",
     "StoredOutcome",
     "SweepFailed",
-    "SweepInterrupted",
     "SweepStatus",
     "WorkerCrashed",
     "Workers",

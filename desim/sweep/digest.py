@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from desim.exceptions import InvalidConfiguration, RecordError
+from desim.executed import executed, importing
 
 __all__ = [
     "State",
@@ -92,7 +93,11 @@ class State(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> State:
         """Return the state of a file; raise OSError if there is none."""
-        found = path.stat()
+        return cls.at(path.stat())
+
+    @classmethod
+    def at(cls, found: os.stat_result) -> State:
+        """Return the state that a call of ``stat`` has found."""
         return cls(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     @property
@@ -299,7 +304,7 @@ def _read(name: str, path: Path) -> _Module:
         return kept[2]
     found = _kept(path, _modules, _parsed)
     state = State.of(path)
-    if state.changed >= STARTED and executed.get(str(path)) != state:
+    if state.changed >= STARTED and not _is_as_executed(path, state):
         raise InvalidConfiguration(
             f"{path} has changed since this process started, which has loaded module {name}: the version that runs is "
             f"unknown, so nothing may be stored; {AGAIN}"
@@ -308,8 +313,12 @@ def _read(name: str, path: Path) -> _Module:
     return found
 
 
-#: States of module files at the time their code was executed; the audit hook of recordings fills it.
-executed: dict[str, State] = {}
+def _is_as_executed(path: Path, state: State) -> bool:
+    """Return whether a file in a state is the one whose code was executed when its module was loaded."""
+    name = str(path)
+    if name in executed:
+        return State.at(executed[name]) == state
+    return name in importing and compile(path.read_bytes(), name, "exec", dont_inherit=True) == importing[name]
 
 
 def _started() -> int:

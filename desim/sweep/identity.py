@@ -39,10 +39,17 @@ class Identity(NamedTuple):
         described, such as open files, have a new one each time.
     modules : tuple of str
         Modules of its classes and functions.
+    parts : tuple of (str, str)
+        Names of values in modules and classes of a user's own that it uses, with their digests.
     """
 
     digest: str
     modules: tuple[str, ...]
+    parts: tuple[tuple[str, str], ...] = ()
+
+    def differing(self, other: Identity) -> tuple[str, ...]:
+        """Return the names of the values that another identity has not, or has otherwise."""
+        return tuple(sorted({name for name, _ in {*self.parts} ^ {*other.parts}}))
 
 
 def identity_of(value: Any) -> Identity:
@@ -70,7 +77,8 @@ def identity_of(value: Any) -> Identity:
     except Exception:  # any kind, since objects decide what pickling them does
         digest = uuid.uuid4().hex
     mine = str(type(value).__module__)  # counts even if it is installed, as all that is of its package
-    return Identity(digest, tuple(sorted(name for name in walk.modules if name in (mine, DYNAMIC) or _counts(name))))
+    modules = sorted(name for name in walk.modules if name in (mine, DYNAMIC) or _counts(name))
+    return Identity(digest, tuple(modules), tuple(walk.parts.items()))
 
 
 class _Walk:
@@ -79,6 +87,7 @@ class _Walk:
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
         self.modules: set[str] = set()
+        self.parts: dict[str, str] = {}
         self.seen: dict[int, tuple[int, Any]] = {}
 
     def visit(self, value: Any) -> None:
@@ -115,7 +124,7 @@ class _Walk:
     def apart(self, value: Any) -> str:
         """Return a digest of a value alone."""
         walk = _Walk()
-        walk.modules, walk.seen = self.modules, dict(self.seen)
+        walk.modules, walk.parts, walk.seen = self.modules, self.parts, dict(self.seen)
         walk.visit(value)
         return walk.hash.hexdigest()
 
@@ -158,7 +167,7 @@ class _Walk:
             for name, part in sorted(vars(value).items()):
                 if name not in UNTOLD and not name.startswith("_abc_"):
                     self.tell(name)
-                    self.part(part, value.__module__)
+                    self.part(f"{value.__module__}.{value.__qualname__}.{name}", part, value.__module__)
 
     def function(self, value: FunctionType) -> None:
         self.named(value)
@@ -201,14 +210,19 @@ class _Walk:
         for name in (*code.co_names, DECLARED):
             if name in values:
                 self.tell(name)
-                self.part(values[name], values.get("__name__", "__main__"))
+                module = values.get("__name__", "__main__")
+                self.part(f"{module}.{name}", values[name], module)
         for name in values.get(DECLARED, ()):
             self.tell(os.environ.get(name))
 
-    def part(self, value: Any, module: str) -> None:
+    def part(self, name: str, value: Any, module: str) -> None:
         """Add a value of a module; one that cannot be described counts by the file of the module."""
+        count = len(self.parts)
         try:
-            self.tell(self.apart(value))
+            digest = self.apart(value)
+            self.tell(digest)
+            if len(self.parts) == count:  # else what it uses tells more
+                self.parts.setdefault(name, digest[:16])
         except Exception:
             if module == "__main__":
                 raise

@@ -20,7 +20,6 @@ from desim.exceptions import InvalidConfiguration, RecordError
 from desim.sweep.digest import (
     PACKAGES,
     State,
-    executed,
     file_digest,
     is_installed,
     own_modules,
@@ -197,16 +196,12 @@ def _digest(path: str, state: State | None) -> str | None:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note files that are opened, and the state of a file whose code is about to be executed as a module."""
+    """Note files that are opened or written, and modules that user code is loaded from."""
     if event == "open":
         if _active and isinstance(arguments[0], str | bytes | os.PathLike):
             path, flags = os.path.abspath(os.fsdecode(arguments[0])), arguments[2]  # noqa: PTH100 - for speed
             for one in _active:
                 one.open(path, is_written=isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR)))
-    elif event == "exec":
-        if getattr(arguments[0], "co_name", "") == "<module>":
-            with suppress(OSError, ValueError):
-                executed[arguments[0].co_filename] = State.of(Path(arguments[0].co_filename))
     elif event == "os.rename":
         for one in _active:
             one.written.add(os.path.abspath(os.fsdecode(arguments[1])))  # noqa: PTH100

@@ -23,7 +23,7 @@ from desim.sweep.recording import change_of, recording
 from desim.sweep.store import Store, StoredOutcome
 from desim.sweep.workers import Failed, Finished, Workers, run_tasks
 
-__all__ = ["Outcomes", "Run", "RunFunction", "SweepFailed", "SweepInterrupted", "duration", "run_all", "settings_of"]
+__all__ = ["Outcomes", "Run", "RunFunction", "SweepFailed", "duration", "run_all", "settings_of"]
 
 #: Version of what identifies a run. Outcomes stored under an earlier version are never reused, because some of them
 #: belonged to other files, weights or code.
@@ -140,10 +140,6 @@ class Outcomes(dict[Run, dict[str, Any]]):
         self.title, self.performed, self.stored, self.seconds = title, performed, stored, seconds
 
 
-class SweepInterrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`run_all`; the message states the progress."""
-
-
 class SweepFailed(DesimError):
     """Some runs failed; the message states their number and names a few; ``failed`` contains all of them.
 
@@ -256,8 +252,8 @@ def run_all(
     SweepFailed
         If runs failed. Their tracebacks are in the store, other outcomes are stored, and failed runs are tried again
         the next time.
-    SweepInterrupted
-        On Ctrl-C; finished runs are stored.
+    KeyboardInterrupt
+        On Ctrl-C; the message states the progress, and finished runs are stored.
     StorageError
         If an outcome cannot be stored, for example because the disk is full; raised at once.
     InvalidConfiguration
@@ -267,9 +263,9 @@ def run_all(
     sweep.look_up(runs)
     try:
         sweep.run_missing(workers)
-    except KeyboardInterrupt as error:
+    except KeyboardInterrupt:  # not a subclass, with which a script would not end as one does by Ctrl-C
         again = "; run the same command again to continue" if store is not None else ""
-        raise SweepInterrupted(f"{sweep.progress()}{again}") from error
+        raise KeyboardInterrupt(f"{sweep.progress()}{again}") from None
     except StorageError as error:
         raise StorageError(f"{error}; {sweep.progress()}, and the sweep ended early") from error
     if sweep.failed:

@@ -92,7 +92,7 @@ class ProblemByObject(CustomProblem):
 
     def identity(self, options: ObjectOptions) -> dict[str, Any]:
         """Return the plain values that identify a run, besides the problem."""
-        digest, _ = identity_of(options.settings)
+        digest = identity_of(options.settings).digest
         return {"settings": digest, "seed": options.seed, "until": options.until}
 
 
@@ -142,7 +142,7 @@ class ProblemSetting:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes, for a worker, with the identities that a user's own code must have there."""
-        return vars(self) | {"elsewhere": self.elsewhere or _own_elsewhere(self.mark, *self._own)}
+        return vars(self) | {"elsewhere": self.elsewhere or _own_elsewhere(self.mark, self.source, *self._own)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take the attributes."""
@@ -150,12 +150,13 @@ class ProblemSetting:
 
     @property
     def _own(self) -> tuple[Any, ...]:
-        return (*[self.problem] * isinstance(self.problem, ProblemByObject), *[self.metrics] * bool(self.metrics))
+        given = [self.problem.source] if isinstance(self.problem, ProblemByObject) else []
+        return (*given, *[self.metrics] * bool(self.metrics))
 
     def check_own(self) -> None:
         """Raise InvalidConfiguration if a worker has other code of a user's own, or other values in its modules."""
         for value, source in zip(self._own, self.elsewhere, strict=bool(self.elsewhere)):
-            name = ", ".join(each.name for each in value) if isinstance(value, tuple) else str(value.name)
+            name = ", ".join(each.name for each in value) if isinstance(value, tuple) else str(self.problem)
             _check_unchanged(name, value, source)
 
     def identity(self) -> dict[str, Any]:
@@ -197,6 +198,10 @@ class ProblemSetting:
         return system_of(self.problem).identity(self.options)
 
 
+#: Number of values that a message names.
+NAMED = 3
+
+
 def _check_unchanged(name: str, found: Any, source: Identity | None) -> None:
     """Raise InvalidConfiguration if an object is another one than when the comparison began.
 
@@ -204,25 +209,29 @@ def _check_unchanged(name: str, found: Any, source: Identity | None) -> None:
     """
     now = identity_of(found)
     if source not in (None, now) and now == identity_of(found):  # one that cannot be described is new each time
+        named = "" if source is None else ", ".join(source.differing(now)[:NAMED])
         raise InvalidConfiguration(
-            f"{name}: its weights, model card, code or a value in its module is not that with which the comparison "
-            "began; start again in a new process, or use workers=1 if a value was set by hand or by an earlier run"
+            f"{name}: its {named or 'state, code, weights or model card'} is not that with which the comparison began; "
+            "start again in a new process, or use workers=1 if a value was set by hand or by an earlier run"
         )
 
 
-def _identity_elsewhere(value: Any) -> Identity | None:
-    """Return the identity that an object has in a worker whose modules hold the same values; None if it varies."""
+def _identity_elsewhere(value: Any, source: Identity | None = None) -> Identity | None:
+    """Return the identity that an object has in a worker whose modules hold the same values; None if it varies.
+
+    Pickling rarely changes the identity that the object has here, if known; then it need not be computed twice.
+    """
     from joblib.externals.loky.backend.reduction import dumps
 
     sent = pickle.loads(dumps(value))
     found = identity_of(sent)
-    return found if found == identity_of(pickle.loads(dumps(sent))) else None
+    return found if found == source or found == identity_of(sent) else None
 
 
 @lru_cache(maxsize=8)
-def _own_elsewhere(mark: str, *own: Any) -> tuple[Identity | None, ...]:
+def _own_elsewhere(mark: str, source: Identity | None, *own: Any) -> tuple[Identity | None, ...]:
     """Return the identities in a worker of what belongs to a comparison."""
-    return tuple(map(_identity_elsewhere, own))
+    return tuple(_identity_elsewhere(value, source) for value in own)
 
 
 _checked: set[tuple[str, str]] = set()
@@ -311,7 +320,7 @@ class AgentByObject:
 
     @cached_property
     def _identity_elsewhere(self) -> Identity | None:
-        return _identity_elsewhere(self.agent)
+        return _identity_elsewhere(self.agent, self.source)
 
     def made(self, kind: str) -> Agent:
         """Return a copy, so that state of one run does not reach the next."""

@@ -131,7 +131,7 @@ class ComparisonPlan(StudyOptions):
         ------
         InvalidConfiguration
             If a name is unknown or an argument is out of range; raised before the first run.
-        SweepInterrupted
+        KeyboardInterrupt
             On Ctrl-C.
         DesimError
             If runs of all agents failed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 from pathlib import Path
@@ -229,3 +230,28 @@ except SimulationInterrupted as interruption:
     done = python(PREPARE + code, str(tmp_path / "run"))
     assert done.stdout == "interrupted True\n", done.stderr
     assert Result.load(tmp_path / "run").info["status"] == "interrupted"
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_ctrl_c_ends_a_script_that_compares_as_python_does(workers: int, tmp_path: Path) -> None:
+    code = f"""
+import signal, os, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import desim
+found = []
+def notice(result):
+    if result.info["seed"] == 2:
+        os.killpg(0, signal.SIGINT)
+    return 1.0
+desim.compare("batch", ["fcfs"], seeds=40, jobs=30, cores=8, workers={workers}, out=sys.argv[1],
+              metrics=[desim.Metric("notice", measure=notice)])
+"""
+    done = python(f"import os; os.setpgid(0, 0)\n{code}", str(tmp_path / "out"))
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr.count("Traceback") == 1
+    last = done.stderr.strip().splitlines()[-1]
+    told = re.fullmatch(r"KeyboardInterrupt: (\d+) of 40 runs are stored; run the same command again to continue", last)
+    assert told is not None, done.stderr
+    stored = [path for path in (tmp_path / "out" / "runs").iterdir() if path.suffix == ".json"]
+    assert 0 < len(stored) == int(told[1]) < 40
+    assert not list((tmp_path / "out" / "runs").glob(".*"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -20,21 +19,18 @@ import numpy as np
 import pytest
 
 import desim
-from desim.agents.batch import EASYBackfilling, create
+from desim.agents.batch import EASYBackfilling
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.learning import pretrained
 from desim.agents.learning.checkpoint import save_weights
 from desim.exceptions import ComparisonWarning, InvalidConfiguration
-from desim.problems.batch import BatchCluster, Job, Workload
 from desim.problems.dag import DagCluster, Executors, from_networkx
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
 from desim.sweep import recording
-from desim.sweep.identity import identity_of
 from desim.sweep.runner import _Sweep
-from desim.workloads import lublin
 
 ROOT = Path(__file__).parents[2]
-ANOTHER = "its weights, model card, code or a value in its module is not that with which the comparison began"
+ANOTHER = "is not that with which the comparison began"
 SMALL: dict[str, Any] = {"jobs": 20, "cores": 16}
 DEFERRABLE: dict[str, Any] = {"trace": "fluctuating", "slots": 20}
 
@@ -249,7 +245,7 @@ def test_weights_that_change_between_request_and_run(
         patch.setattr(_Sweep, "run_missing", lambda self, workers: (put(other), run(self, workers)))
         with pytest.warns(ComparisonWarning) as told:
             assert reused("deferrable", ["score:./own", "fifo"], **DEFERRABLE) == [False]  # of fifo
-    assert ANOTHER in str(told[0].message)
+    assert f"its state, code, weights or model card {ANOTHER}" in str(told[0].message)
     for name in (one, other):
         put(name)
         assert reused("deferrable", ["score:./own", "fifo"], **DEFERRABLE) == [False, True]
@@ -296,7 +292,7 @@ def test_workers_that_import_other_values_than_the_session_has(reused: Callable[
         (mine.problem, ["easy"], {}),
         ("batch", ["easy"], SMALL | {"metrics": [mine.metric]}),
     ):
-        with pytest.raises(InvalidConfiguration, match=ANOTHER):
+        with pytest.raises(InvalidConfiguration, match=f"its signed.SIGN(, signed.times)? {ANOTHER}"):
             reused(problem, given, workers=2, **options)
 
 
@@ -314,92 +310,54 @@ def test_given_problems_whose_objects_compute_and_keep_things(reused: Callable[.
 
 NOTEBOOK = """
 import sys
-import desim, own_helper
-from desim.agents.batch import FCFS
-from desim.problems.deferrable import DeferrableCluster
-from desim.problems.deferrable.job import Job
+from pathlib import Path
+sys.path.insert(0, ".")
+CODE = "{}from desim.agents.batch import EASYBackfilling\\nclass Mine(EASYBackfilling):\\n    level = {}\\n"
 
-desim.comparing.with_pages = lambda found, directory: found
-FACTOR = float(sys.argv[1])
+def write(name, level, first=""):
+    Path(f"{name}.py").write_text(CODE.format(first, level))
 
-class Mine(FCFS):
-    name = "mine"
-    def act(self, observation):
-        return super().act(observation) if FACTOR > 0 else None
-
-def capacity(problem):
-    problem.set_capacity(FACTOR * own_helper.level())
-    yield problem.env.timeout(1)
-
-def make(rng, count):
-    return DeferrableCluster([Job(i, 0, 0, 3, 2, 2.0) for i in range(count)], capacity, num_slots=10)
+def told(module):
+    try:
+        given = {"seeds": 1, "workers": 1, "jobs": 20, "cores": 16, "out": "out"}
+        found = desim.compare("batch", {"mine": module.Mine("fcfs")}, **given)
+        return found.runs["reused"].item()
+    except desim.InvalidConfiguration as error:
+        return str(error).partition(".py ")[2].partition(",")[0].partition(";")[0]
 
 if __name__ == "__main__":
-    for workers in (1, 2):
-        own = desim.compare("batch", [Mine(), "fcfs"], seeds=1, workers=workers, out="agents", jobs=20, cores=16)
-        made = desim.compare(make, ["fifo", "tetris"], seeds=1, workers=workers, out="problems", count=6)
-        print([one.reused for one in (*own.all_runs, *made.all_runs)], made.runs["revenue"].to_list())
+    Path("helper.py").write_text("LEVEL = 1")
+    write("first", 1, "import helper\\n")
+    import first  # which imports desim
+    import desim
+    write("second", 1)
+    import second
+    print(told(second), told(second), told(first))
+    import importlib
+    importlib.reload(first.helper)
+    print(told(first))
+    write("second", 2)
+    write("first", 2, "import helper\\n")
+    print(told(second), told(first))
+    write("first", 1, "import helper\\n")
+    print(told(first))
 """
 
 
-def test_classes_of_a_notebook(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Classes and functions of ``__main__``, in new processes, by one worker and by two."""
-    (place / "study.py").write_text(NOTEBOOK.replace("import desim,", "import desim, desim.comparing,"))
-
-    def run(factor: float) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "study.py", str(factor)],
-            env=os.environ | {"PYTHONPATH": f"{ROOT}:{place}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    new, old = "[False, True, False, False]", "[True, True, True, True]"
-    assert run(1.0) == ["[False, False, False, False] [0.0, 0.0]", f"{old} [0.0, 0.0]"]
-    assert run(1.0) == [f"{old} [0.0, 0.0]"] * 2
-    assert run(4.0) == [f"{new} [16.0, 16.0]", f"{old} [16.0, 16.0]"]
-    set_level(place, 0.25, monkeypatch)
-    first, _ = run(4.0)
-    assert first.endswith("False, False] [0.0, 0.0]")
-
-
-def test_tables_of_stored_runs(tmp_path: Path) -> None:
-    def stored(out: Path) -> set[str]:
-        desim.simulate(BatchCluster(lublin.generate(20, 16, seed=0), 16), create("fcfs"), out=out)
-        desim.Result.load(out)
-        return {str(path) for path in out.rglob("*") if path.is_file()}
-
-    files = stored(tmp_path / "earlier")
-    with recording.recording() as heard:
-        assert not stored(tmp_path / "own") & heard.used()["files"].keys()  # what a run has written is its own
-        assert len(desim.Result.load(tmp_path / "earlier").jobs) == 20
-    assert any(path.endswith(".parquet") for path in files)
-    assert files <= heard.used()["files"].keys()
-
-
-def test_identities() -> None:
-    pairs: list[tuple[Any, Any]] = [
-        ([1, 2], (1, 2)), ({1, 2}, {1, 3}), (np.ones(2), np.ones(2, int)), (np.ones(4), np.ones((2, 2))),
-        (create("fcfs"), create("sjf")), (lambda: 1, lambda: 2), ({"a": 1}, {"b": 1}), (b"1", "1"), (True, 1),
-    ]  # fmt: skip
-    for one, other in pairs:
-        assert identity_of(one) != identity_of(other)
-    cyclic: list[Any] = [1]
-    cyclic.append(cyclic)
-    jobs = lublin.generate(50, 16, seed=0)
-    for value in (cyclic, {"b", "a"}, jobs, BatchCluster(jobs, 16), create("easy"), np.random.default_rng(1)):
-        assert identity_of(value) == identity_of(value)
-    assert identity_of(BatchCluster(jobs, 16)) == identity_of(pickle.loads(pickle.dumps(BatchCluster(jobs, 16))))
-    with Path(__file__).open() as file:
-        assert identity_of(file) != identity_of(file)  # the contents of an open file are unknown
-
-
-def test_workloads_of_equal_content_are_the_same() -> None:
-    """However their columns are encoded: a part of a log knows names that none of its jobs has."""
-    every = Workload.of([Job(number, float(number), 1, 1.0, 1.0, queue=name) for number, name in enumerate("bacac")])
-    part, anew = every[1:], Workload.of(list(every)[1:])
-    assert identity_of(part) == identity_of(anew) != identity_of(every)
-    assert identity_of(part) != identity_of(anew.with_columns(queue=["c", "c", "a", "c"]))
+def test_modules_written_and_loaded_in_a_session(tmp_path: Path) -> None:
+    """As in a notebook: known are those loaded after desim, and the one that imports it; not one loaded before."""
+    (tmp_path / "notebook.py").write_text(NOTEBOOK)
+    done = subprocess.run(
+        [sys.executable, "notebook.py"],
+        capture_output=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [
+        "False True has changed since this process started",
+        "False",
+        "has changed since module second was loaded has changed since module first was loaded",
+        "True",
+    ], done.stderr
