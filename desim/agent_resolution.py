@@ -10,7 +10,7 @@ from desim.checks import short_repr
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plugins import create_agent
-from desim.problem import Problem, kinds
+from desim.problem import Problem, kind_named, kinds
 
 __all__ = ["resolve_agent"]
 
@@ -41,8 +41,9 @@ def resolve_agent(problem: Any, agent: Any) -> Agent:
         return create_agent(problem.name, agent)
     if isinstance(agent, type) or not callable(getattr(agent, "act", None)):
         raise InvalidConfiguration(_no_agent(agent))
-    home, name = _home(type(agent).__module__), type(agent).__name__
-    if home and home not in _names(type(problem)) and problem.name in kinds():
+    module, name, names = type(agent).__module__, type(agent).__name__, _names(type(problem))
+    is_known = any(_is_of(module, of) for of in sorted(names))  # without importing other problems
+    if not is_known and (home := _home(module)) and home not in names and problem.name in kinds():
         raise InvalidConfiguration(
             f"{name} is an agent for problem {home!r}, but the problem is {type(problem).__name__}, of {problem.name!r}"
         )
@@ -86,12 +87,14 @@ def _arguments(agent: type) -> str:
 @cache
 def _home(module: str) -> str:
     """Return the problem whose package of agents contains a module; empty if none does."""
-    for name, kind in kinds().items():
-        for entry in kind.agents:
-            package = entry.removesuffix(".registry")
-            if package != "desim.agents" and f"{module}.".startswith(f"{package}."):
-                return name
-    return ""
+    return next((name for name in kinds() if _is_of(module, name)), "")
+
+
+@cache
+def _is_of(module: str, problem: str) -> bool:
+    """Return whether a module is in a package of agents of a problem."""
+    packages = (entry.removesuffix(".registry") for entry in getattr(kind_named(problem), "agents", ()))
+    return any(one != "desim.agents" and f"{module}.".startswith(f"{one}.") for one in packages)
 
 
 def _names(problem: type) -> frozenset[str]:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from desim import user_code
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency
-from desim.problem import kinds, reference
+from desim.problem import kind_named, kinds, reference
 
 __all__ = [
     "ExperimentFamily",
@@ -297,7 +297,7 @@ def experiment_families() -> dict[str, ExperimentFamily]:
 
 def modules(problem: str) -> list[str]:
     """Return the sorted names of the modules that define a problem's agents, workloads, metrics and rules."""
-    kind = kinds().get(problem)
+    kind = kind_named(problem)
     if kind is None:
         return []
     named = [part for part in (kind.episodes, kind.metrics_from, kind.rules_from) if isinstance(part, str) and part]
@@ -306,7 +306,7 @@ def modules(problem: str) -> list[str]:
 
 def _modules(problem: str, what: str, *, needed: bool = True) -> list[Any]:
     """Return the modules that offer agents or workloads for a problem."""
-    names: Sequence[str] = getattr(kinds().get(problem), what, ())
+    names: Sequence[str] = getattr(kind_named(problem), what, ())
     if needed and not names:
         raise MissingDependency(f"no installed package offers {what} for problem {problem!r}")
     return [reference(name) for name in names]

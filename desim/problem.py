@@ -49,6 +49,7 @@ __all__ = [
     "Process",
     "ReportText",
     "bounded",
+    "kind_named",
     "kind_of",
     "kinds",
     "reference",
@@ -621,7 +622,7 @@ class Problem(Summarized):
 
     def tables(self) -> dict[str, Table]:
         """Return the tables that a run records, by name: those of the kind, bound to this configuration."""
-        kind = self.kind or kinds().get(self.name)
+        kind = self.kind or kind_named(self.name)
         return {} if kind is None else {table.name: table for table in kind.tables_of(self.describe())}
 
     def describe(self) -> dict[str, Any]:
@@ -810,20 +811,45 @@ def kinds() -> dict[str, ProblemDescriptor]:
     MissingDependency
         If a package describes a kind that cannot be imported.
     """
-    found: dict[str, ProblemDescriptor] = {}
-    extensions: list[tuple[str, Extension]] = []
+    names = sorted({point.name for point in entry_points(group=GROUP)})
+    return {name: kind for name in names if (kind := kind_named(name)) is not None}
+
+
+@cache
+def kind_named(name: str) -> ProblemDescriptor | None:
+    """Return the kind of a problem; only the packages that describe this one are imported.
+
+    Parameters
+    ----------
+    name : str
+        Name of the problem, such as ``"batch"``.
+
+    Returns
+    -------
+    ProblemDescriptor or None
+        The kind; None if no installed package describes it.
+
+    Raises
+    ------
+    MissingDependency
+        If a package describes it that cannot be imported.
+    """
+    found: ProblemDescriptor | None = None
+    extensions: list[Extension] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        if point.name != name:
+            continue
         try:
             part = point.load()
         except (ImportError, AttributeError) as error:
             raise MissingDependency(f"entry point {point.value} of {GROUP}: {error}") from error
         if isinstance(part, ProblemDescriptor):
-            found.setdefault(point.name, part)
-        elif (point.name, part) not in extensions:
-            extensions.append((point.name, part))
-    for name, extension in extensions:
-        found[name] = found.get(name, ProblemDescriptor(name=name)).extended(extension)
-    return dict(sorted(found.items()))
+            found = found or part
+        elif part not in extensions:
+            extensions.append(part)
+    for extension in extensions:
+        found = (found or ProblemDescriptor(name=name)).extended(extension)
+    return found
 
 
 def kind_of(problem: str | Result) -> ProblemDescriptor:
@@ -845,7 +871,7 @@ def kind_of(problem: str | Result) -> ProblemDescriptor:
         If the run is of a user's own problem whose code cannot be found.
     """
     if isinstance(problem, str):
-        return kinds().get(problem) or ProblemDescriptor(name=problem)
+        return kind_named(problem) or ProblemDescriptor(name=problem)
     return _kind_of_run(problem).with_metrics(problem.own_metrics)
 
 

@@ -389,9 +389,9 @@ class Result:
         info = read_info(source)
         sorting = info.pop("tables")
         info.pop("format")
-        from desim.problem import kinds
+        from desim.problem import kind_named
 
-        known = kinds().get(str(info.get("problem"))) if "kind" not in info else None
+        known = kind_named(str(info.get("problem"))) if "kind" not in info else None
         if known is not None:
             info = {known.former_info.get(name, name): value for name, value in info.items()}
             unknown = sorting.keys() - {table.name for table in known.tables}

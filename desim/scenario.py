@@ -24,7 +24,7 @@ from desim import plugins
 from desim.checks import check_float, check_int, did_you_mean, seconds_in
 from desim.core import Agent, Engine, SimulationInterrupted, simulate
 from desim.exceptions import DisregardedWarning, InvalidConfiguration, StalledWarning
-from desim.problem import Problem, ProblemDescriptor, Process, kind_of, kinds
+from desim.problem import Problem, ProblemDescriptor, Process, kind_named, kind_of, kinds
 from desim.processes import random_outages
 from desim.result import Result
 from desim.user_code import is_reference, load, load_problem_factory
@@ -475,12 +475,11 @@ def system_of(problem: str | ProblemSpec) -> ProblemSpec:
     """
     if not isinstance(problem, str):
         return problem
-    known = kinds()
-    if problem in known and (system := known[problem].system) is not None:
+    if (kind := kind_named(problem)) is not None and (system := kind.system) is not None:
         return system
     if is_reference(problem):
         return CustomProblem(problem)
-    names = [name for name, kind in known.items() if kind.system_from is not None]
+    names = [name for name, kind in kinds().items() if kind.system_from is not None]
     if not names:
         raise InvalidConfiguration(
             f"unknown problem {problem!r}: no problem is installed, since desim is only on the path; "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -140,7 +139,7 @@ class TraceReplay(NamedRepr):
         parts = [f"{total:,} jobs submitted, {len(self.delays):,} of them started later than recorded"]
         if self.delays:
             late = self.delays.values()
-            parts.append(f"by {median(late):,.0f} s at the median and {max(late):,.0f} s at most")
+            parts.append(f"by {np.median(late):,.0f} s at the median and {max(late):,.0f} s at most")
         if self.unknown:
             parts.append(f"{self.unknown:,} without a recorded start")
         return ", ".join(parts)

@@ -95,6 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command: Command | None = None
     is_main = threading.current_thread() is threading.main_thread()
+    if argv is None:
+        gc.set_threshold(50_000, 20, 100)  # the program's first objects are modules: not garbage, and looked at often
     usual: dict[signal.Signals, Any] = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.SIG_DFL,

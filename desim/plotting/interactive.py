@@ -249,7 +249,8 @@ class _Charts:
             values, edges = _coarse(part)
             cells = np.where(np.isfinite(values), np.rint(np.clip(values, 0.0, 1.0) * 254), 255).astype(np.uint8)
             packed = {"edges": self.pool.times(edges), "cells": self.pool.numbers(cells.ravel())}
-            return {"kind": "map", "label": part.label, "rows": len(names), "names": names} | packed
+            of: dict[str, Any] = {} if part.things is None else {"things": part.things}
+            return {"kind": "map", "label": part.label, "rows": len(names), "names": names} | of | packed
         words = list(dict.fromkeys(part.texts))
         place = {word: index for index, word in enumerate(words)}
         found: dict[str, Any] = {

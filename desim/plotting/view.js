@@ -545,7 +545,10 @@ class MapChart {
     const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: "both" });
     const [, left] = axesOf(figure);
     if (this.names.length <= height / 13) nameRows(left, this.names.map((name, i) => [i, name]));
-    else left.ticker = new B.BasicTicker({ desired_num_ticks: 5, num_minor_ticks: 0, min_interval: 1 });
+    else {
+      left.ticker = new B.BasicTicker({ desired_num_ticks: 5, num_minor_ticks: 0, min_interval: 1 });
+      left.major_label_overrides = new Map(this.names.map((name, i) => [i, name]));
+    }
     this.image = source(["image", "x", "y", "dw", "dh"]);
     this.glyph = figure.image_rgba({ image: field("image"), x: field("x"), y: field("y"), dw: field("dw"), dh: field("dh"), source: this.image });
     shadeUnmeasured(figure, this.run);
@@ -805,7 +808,8 @@ function button(text, label, action) {
 
 function toolbar(root) {
   const search = make("input", { type: "search", id: "search", placeholder: "job id or name", "aria-label": "search for a job", autocomplete: "off" });
-  const bar = make("div", { class: "bar", role: "toolbar", "aria-label": "timeline" }, search,
+  const known = DATA.cards.some((card) => card.columns.length);  // a page about very many jobs knows none of them
+  const bar = make("div", { class: "bar", role: "toolbar", "aria-label": "timeline" }, ...(known ? [search] : []),
     make("span", { class: "group" }, button("−", "zoom out (-)", () => zoom(1.6)), button("+", "zoom in (+)", () => zoom(0.625)),
       button("‹", "earlier (left arrow)", () => move(-0.3)), button("›", "later (right arrow)", () => move(0.3)), button("all", "show all (0)", reset)));
   const names = [...new Set(DATA.cards.flatMap((card) => card.columns.filter((column) => column.color).map((column) => column.name)))];
@@ -818,7 +822,7 @@ function toolbar(root) {
   bar.append(make("output", { id: "window", "aria-live": "off" }));
   root.append(bar);
   root.append(make("p", { class: "help wide" }));
-  root.lastChild.innerHTML = "Drag to move, <kbd>Ctrl</kbd> + wheel, pinch or double-click to zoom, <kbd>Shift</kbd> + wheel for rows, click a bar to keep its job. Keys: <kbd>←</kbd> <kbd>→</kbd> <kbd>+</kbd> <kbd>−</kbd> <kbd>[</kbd> <kbd>]</kbd> <kbd>0</kbd>, <kbd>/</kbd> search, <kbd>Esc</kbd> let go.";
+  root.lastChild.innerHTML = "Drag to move, <kbd>Ctrl</kbd> + wheel, pinch or double-click to zoom, <kbd>Shift</kbd> + wheel for rows" + (known ? ", click a bar to keep its job" : "") + ". Keys: <kbd>←</kbd> <kbd>→</kbd> <kbd>+</kbd> <kbd>−</kbd> <kbd>[</kbd> <kbd>]</kbd> <kbd>0</kbd>" + (known ? ", <kbd>/</kbd> search, <kbd>Esc</kbd> let go." : ".");
   if (DATA.opening) root.append(make("p", { class: "help", text: "The page opens on the busiest part of the time; “all” shows the rest." }));
   search.addEventListener("input", () => find(search.value, false));
   search.addEventListener("keydown", (event) => {
@@ -926,7 +930,7 @@ function timeline() {
   for (const chart of charts) {
     const run = DATA.runs[chart.run];
     const what = names.size > 1 ? `${run.title}: ${chart.label}` : run.title;
-    const made = panel(root, chart.run, what, `${number(run.jobs)} jobs` + (chart.label === "rows" ? "" : `, ${number(chart.rows)} ${chart.label}`));
+    const made = panel(root, chart.run, what, `${number(run.jobs)} jobs` + (chart.label === "rows" ? "" : `, ${number(chart.things ?? chart.rows)} ${chart.label}`));
     chart.node = made.node;
     chart.draw(made.plot, height(chart));
   }
@@ -1018,7 +1022,7 @@ function keys() {
   });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || ["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement.tagName)) return;
-    $("search").focus();
+    $("search")?.focus();
     event.preventDefault();
   });
 }

@@ -145,12 +145,15 @@ class Map:
         Edges of the slots, or of bins of slots.
     values : array of shape (rows, m)
         Shares; NaN if undefined.
+    things : int or None
+        Number of things that the rows stand for, if a row stands for several; None for one each.
     """
 
     label: str
     rows: Sequence[str]
     edges: NDArray[np.float64]
     values: NDArray[np.float64]
+    things: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

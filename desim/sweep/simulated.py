@@ -19,7 +19,7 @@ from desim.core import Agent, Engine
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.files import StorageError
 from desim.notes import plain
-from desim.problem import Metric, Problem, kinds
+from desim.problem import Metric, Problem, kind_named
 from desim.result import Result
 from desim.scenario import CustomProblem, ProblemInstance, checked, metrics_of, replay, system_of, workload_digest
 from desim.sweep.digest import file_digest
@@ -173,7 +173,7 @@ class ProblemSetting:
     @property
     def modules(self) -> tuple[str, ...]:
         """Modules of the problem, besides those of its agents."""
-        kind = kinds().get(self.kind)
+        kind = kind_named(self.kind)
         named = () if kind is None else (*plugins.modules(self.kind), kind.metrics_from, kind.rules_from)
         found = {part.partition(":")[0] for part in named if isinstance(part, str)} - set(kind.agents if kind else ())
         own = () if self.source is None else self.source.modules

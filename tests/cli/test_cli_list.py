@@ -48,6 +48,7 @@ def install(monkeypatch: pytest.MonkeyPatch, point: EntryPoint) -> None:
     known = problem.entry_points
     monkeypatch.setattr(problem, "entry_points", lambda group: [*known(group=group), point])
     problem.kinds.cache_clear()
+    problem.kind_named.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +56,7 @@ def installed_packages() -> Iterator[None]:
     """Forget what a test has installed."""
     yield
     problem.kinds.cache_clear()
+    problem.kind_named.cache_clear()
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from desim import (
     Table,
     simulate,
 )
-from desim.problem import kind_of, kinds
+from desim.problem import kind_named, kind_of, kinds
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.kind import KIND as BATCH
 from desim.validation import Check, Rule, rules_of, validate
@@ -103,8 +103,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     known = desim.problem.entry_points
     monkeypatch.setattr(desim.problem, "entry_points", lambda group: [*known(group=group), *points])
     kinds.cache_clear()
+    kind_named.cache_clear()
     yield points
     kinds.cache_clear()
+    kind_named.cache_clear()
 
 
 def test_a_fifth_problem_of_a_package_is_found_by_its_name(installed: list[EntryPoint]) -> None:

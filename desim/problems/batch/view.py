@@ -140,11 +140,11 @@ def _overview(run: Result) -> View:
         "queue": joined(means, "queued", "queued jobs", least=0.0),
     }
     bands = [f"{a:.0f}-{b - 1:.0f}" if b - a > 1 else f"{a:.0f}" for a, b in pairwise(row_edges.tolist())]
-    charts = {"cores": Map("cores", bands, edges, used.clip(0.0, 1.0))}
+    charts = {"cores": Map("cores", bands, edges, used.clip(0.0, 1.0), cores)}
     note = (
         f"The run has {run.height('jobs'):,} jobs, more than the {MOST_JOBS:,} that a page shows one by one. The chart "
         f"shows the share of each group of cores that is in use, and the curves are means, over {BINS:,} intervals of "
-        f"{duration_words(edges[1] - edges[0])}. desim plot --time-range draws the jobs of a shorter time."
+        f"{duration_words(edges[1] - edges[0])} or longer. desim plot --time-range draws the jobs of a shorter time."
     )
     return View(charts, curves, pl.concat(waits), spread="waiting_time", note=note, measured=run.measured_span)
 
