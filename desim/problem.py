@@ -132,6 +132,8 @@ class Metrics:
         Names of the metrics that a report shows first.
     incidents : tuple of str
         Names of metrics that comparisons show as well where a value is not 0: of what happens only in some workloads.
+    selects : bool
+        Whether `measure` takes an option ``names`` and computes only those metrics, of which unknown ones are left out.
     """
 
     described: tuple[Metric, ...]
@@ -139,6 +141,7 @@ class Metrics:
     headline: tuple[str, ...] = ()
     main: tuple[str, ...] = ()
     incidents: tuple[str, ...] = ()
+    selects: bool = False
 
     def __iter__(self) -> Iterator[Metric]:
         """Yield the descriptions in order."""
@@ -199,11 +202,19 @@ class Metrics:
 
 
 def _measured(
-    measure: Callable[..., dict[str, float]], own: Sequence[Metric], result: Result, **options: Any
+    measure: Callable[..., dict[str, float]],
+    own: Sequence[Metric],
+    result: Result,
+    *,
+    names: Collection[str] = (),
+    **options: Any,
 ) -> dict[str, float]:
-    """Return metrics, also those of a user."""
-    found = measure(result, **options)
+    """Return metrics, also those of a user; or some, if the function selects."""
+    theirs = [name for name in names if all(name != one.name for one in own)]
+    found = {} if names and not theirs else measure(result, **options, **({"names": theirs} if theirs else {}))
     for one in own:
+        if names and one.name not in names:
+            continue
         assert one.measure is not None
         value = one.measure(result)
         try:
