@@ -137,6 +137,8 @@ class Metrics:
         Names of metrics that comparisons show as well where a value is not 0: of what happens only in some workloads.
     measured_jobs : callable or None
         Called like `measure`; returns the rows of the job table that the statistics of jobs cover. None for all rows.
+    selects : bool
+        Whether `measure` takes an option ``names`` and computes only those metrics, of which unknown ones are left out.
     """
 
     described: tuple[Metric, ...]
@@ -145,6 +147,7 @@ class Metrics:
     main: tuple[str, ...] = ()
     incidents: tuple[str, ...] = ()
     measured_jobs: Callable[..., pl.DataFrame] | None = None
+    selects: bool = False
 
     def __iter__(self) -> Iterator[Metric]:
         """Yield the descriptions in order."""
@@ -205,15 +208,23 @@ class Metrics:
 
 
 def _measured(
-    measure: Callable[..., dict[str, float]], own: Sequence[Metric], result: Result, **options: Any
+    measure: Callable[..., dict[str, float]],
+    own: Sequence[Metric],
+    result: Result,
+    *,
+    names: Collection[str] = (),
+    **options: Any,
 ) -> dict[str, float]:
-    """Return metrics, also those of a user; an error in one of these names the metric, the run and the line."""
+    """Return metrics, or some if the function selects; an error in one of a user names it, the run and the line."""
     from desim.user_code import place_of
 
-    found = measure(result, **options)
+    theirs = [name for name in names if all(name != one.name for one in own)]
+    found = {} if names and not theirs else measure(result, **options, **({"names": theirs} if theirs else {}))
     result = copy(result)
     result.metric_options = options
     for one in own:
+        if names and one.name not in names:
+            continue
         assert one.measure is not None
         try:
             value = one.measure(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from importlib import import_module
@@ -71,8 +71,8 @@ class Result:
         Metrics besides those of the kind; results that are read from files have none.
     metric_options : dict
         Options of the metrics that are computed, such as a warm-up; empty but for custom metrics.
-    arrays : callable, optional
-        Returns columns of the job table by name as arrays, if the run has them without making a table.
+    array : callable, optional
+        Returns a column of the job table by name as an array, if the run has it without making a table.
     """
 
     _name = ""
@@ -89,7 +89,7 @@ class Result:
         self.kind = kind
         self.own_metrics: tuple[Metric, ...] = ()
         self.metric_options: dict[str, Any] = {}
-        self.arrays: Callable[[Iterable[str]], dict[str, NDArray[Any]]] | None = None
+        self.array: Callable[[str], NDArray[Any]] | None = None
 
     def __repr__(self) -> str:
         """Return a line that identifies the run."""
@@ -315,8 +315,26 @@ class Result:
         select = kind_of(self).metrics.measured_jobs
         return self.jobs if select is None else select(self, **self.metric_options)
 
-    def metrics(self, **options: Any) -> dict[str, float]:
-        """Return the problem's metrics by name; the reference lists their names, units and options."""
+    def metrics(self, *names: str, **options: Any) -> dict[str, float]:
+        """Return the problem's metrics by name; the reference lists their names, units and options.
+
+        Parameters
+        ----------
+        *names : str
+            Names of the metrics, which may save the time to compute others; default: all.
+        **options
+            Options of the problem's metrics.
+
+        Returns
+        -------
+        dict of str to float
+            Values by name.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the run has no metrics, or none of some name, or an option is out of range.
+        """
         from desim.problem import kind_of
 
         metrics = kind_of(self).metrics
@@ -324,7 +342,16 @@ class Result:
             raise InvalidConfiguration(
                 f"no metrics for problem {self.info.get('problem')!r} (run status {self.info.get('status')!r})"
             )
-        return metrics.measure(self, **options)
+        if not names:
+            return metrics.measure(self, **options)
+        found = metrics.measure(self, **options, **({"names": names} if metrics.selects else {}))
+        if unknown := [name for name in names if name not in found]:
+            known = metrics.measure(self, **options)
+            near = did_you_mean(unknown[0], known)
+            raise InvalidConfiguration(
+                f"metrics: got {unknown[0]!r}, which this run does not have{near}; expected one of {', '.join(known)}"
+            )
+        return {name: found[name] for name in names}
 
     def save(self, directory: str | os.PathLike[str]) -> Path:
         """Write the result to a new directory, completely or not at all.

@@ -138,7 +138,7 @@ class Ratio:
         problem = instance.problem(agent)
         tell = instance.at_the_end.get(self._objective)
         if tell is None:
-            return float(simulate(problem, agent).metrics()[self._objective])
+            return float(simulate(problem, agent).metrics(self._objective)[self._objective])
         return tell(run_to_end(problem, agent))
 
     def __call__(self, instance: AdversarialInstance) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from desim import InvalidConfiguration, Result, simulate
+from desim import InvalidConfiguration, Metric, Result, simulate
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.metrics import METRICS, batch_metrics, warm_up_of
 from desim.processes.outages import Outage, planned_outages
@@ -383,6 +383,23 @@ def test_stored_results_have_the_same_metrics(random_run, tmp_path):
     result = random_run(7)
     stored = Result.load(result.save(tmp_path / "run"))
     assert stored.metrics() == pytest.approx(result.metrics(), rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"unfinished": "include", "warm_up": 5.0}])
+def test_named_metrics_are_those_of_all(random_run, options):
+    """Each metric alone, and several in the order of their names, are equal to the last bit."""
+    result = random_run(7)
+    result.own_metrics = (Metric("longest", measure=lambda run: run.jobs["waiting_time"].max()),)
+    every = result.metrics(**options)
+    for name, value in every.items():
+        assert repr(result.metrics(name, **options)) == repr({name: value})
+    names = ("utilization", "longest", "waiting_time_p95", "jobs_completed")
+    assert list(result.metrics(*names, **options).items()) == [(name, every[name]) for name in names]
+
+
+def test_an_unknown_name_of_a_metric_is_an_error(random_run):
+    with pytest.raises(InvalidConfiguration, match=r"metrics: got 'waiting_time_men'.*waiting_time_mean"):
+        random_run(1).metrics("utilization", "waiting_time_men")
 
 
 def test_only_the_needed_columns_are_read(random_run):

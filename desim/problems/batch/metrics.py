@@ -30,7 +30,8 @@ measure of fairness and discrimination for resource allocation in shared compute
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -61,8 +62,15 @@ SUMMARIES = {"mean": "mean", "median": "median", "p95": "95th percentile", "p99"
 """Summary statistics of a distribution: suffix of the metric's name, and description."""
 
 
-class JobColumns(NamedTuple):
+class JobColumns:
     """Columns of a job table of n rows that metrics read, under their names; times are NaN if unknown.
+
+    Parameters
+    ----------
+    read : callable
+        Returns a column by its name; called when the column is used first.
+    status : mapping of str to array of bool, shape (n,)
+        Whether each job has a status, by status.
 
     Attributes
     ----------
@@ -70,8 +78,6 @@ class JobColumns(NamedTuple):
     starting_time, finish_time, earlier_execution_time, useful_execution_time : array of float, shape (n,)
     requested_number_of_resources, user_id : array of int, shape (n,)
         Columns, in seconds and cores.
-    status : dict of str to array of bool, shape (n,)
-        Whether each job has a status, by status.
     """
 
     submission_time: Floats
@@ -83,12 +89,38 @@ class JobColumns(NamedTuple):
     useful_execution_time: Floats
     requested_number_of_resources: NDArray[np.int64]
     user_id: NDArray[np.int64]
-    status: dict[str, Mask]
 
-    @property
+    def __init__(self, read: Callable[[str], NDArray[Any]], status: Mapping[str, Mask]) -> None:
+        self._read, self.status = read, status
+
+    def __getattr__(self, name: str) -> Any:
+        """Read a column, and keep it."""
+        if name not in COLUMNS:
+            raise AttributeError(name)
+        column = self._read(name)
+        setattr(self, name, column)
+        return column
+
+    @cached_property
     def finished(self) -> Mask:
         """Whether each job completed or was killed."""
         return self.status["completed"] | self.status["killed"]
+
+
+COLUMNS = tuple(JobColumns.__annotations__)
+
+
+class _Statuses(dict[str, Mask]):
+    """Whether each job has a status, by status, of jobs with the status as index of its name."""
+
+    def __init__(self, indices: NDArray[Any]) -> None:
+        super().__init__()
+        self._indices = indices
+
+    def __missing__(self, status: str) -> Mask:
+        """Compare the indices with that of a status."""
+        self[status] = self._indices == JOBS["status"].values.index(status)
+        return self[status]
 
 
 class CutExecutions(NamedTuple):
@@ -123,16 +155,21 @@ _NONE = np.empty(0)
 NO_CUTS = CutExecutions(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE > 0, _NONE, _NONE > 0)
 
 
-def _measure(result: Result, **options: Any) -> dict[str, float]:
+def _measure(result: Result, *, names: Collection[str] = (), **options: Any) -> dict[str, float]:
+    """Return all metrics of a run, or some."""
     end_time, options = _with_window(result, options)
     sources: dict[str, Any]
-    if result.arrays is not None:  # no execution was interrupted, and no core was down
-        sources = {"jobs": _of_arrays(result.arrays(JobColumns._fields)), "outages": None, "interruptions": None}
+    if result.array is not None:  # no execution was interrupted, and no core was down
+        table = JobColumns(result.array, _Statuses(result.array("status")))
+        sources = {"jobs": table, "outages": None, "interruptions": None}
     else:
         outages = result.scan("outages") if "outages" in result.table_names else None
         interruptions = result.scan("interruptions")
         sources = {"jobs": result.source("jobs"), "outages": outages, "interruptions": interruptions}
-    values, observed = _measured(**sources, num_cores=result.info["num_cores"], end_time=end_time, **options)
+    sources |= {"num_cores": result.info["num_cores"], "end_time": end_time, "names": names}
+    values, observed = _measured(**sources, **options)
+    if names and values.keys() >= set(names):
+        return values
     for measure in (_prediction_accuracy, *gathered("measure"), node_metrics):
         values |= measure(result, observed)
     return values
@@ -249,8 +286,9 @@ def _measured(
     window: tuple[float, float] | None = None,
     unfinished: Unfinished = "exclude",
     bounded_slowdown_threshold: float = 10.0,
+    names: Collection[str] = (),
 ) -> tuple[dict[str, float], tuple[float, float]]:
-    """Return what :func:`batch_metrics` does, and the observed interval."""
+    """Return what :func:`batch_metrics` does, or only the metrics of some names, and the observed interval."""
     check_choice("unfinished", unfinished, ("exclude", "include"))
     check_float("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
     table = jobs if isinstance(jobs, JobColumns) else _read_jobs(jobs)
@@ -258,15 +296,33 @@ def _measured(
     observed = _observed_interval(first, end_time, warm_up, cool_down, window)
     selected = _within(table.submission_time, observed, end_time)
     cuts = NO_CUTS if isinstance(jobs, JobColumns) else read_cut_executions(jobs, interruptions)
-    values = {
-        **_counts(table, selected),
-        **_statistics(table, selected, end_time, unfinished == "include", bounded_slowdown_threshold),
-        **_extent(table, selected, num_cores),
-        **_occupation(table, cuts, _available(outages, num_cores, observed), observed, end_time),
-        **_queue(table, cuts, observed, end_time),
-    }
+    wants = _Wanted(names)
+    available = _available(outages, num_cores, observed)
+    values: dict[str, float] = {}
+    if wants("jobs_"):
+        values |= _counts(table, selected)
+    includes = unfinished == "include"
+    values |= _statistics(table, selected, end_time, includes, bounded_slowdown_threshold, wants=wants)
+    if wants("makespan", "offered_load"):
+        values |= _extent(table, selected, num_cores)
+    values |= _occupation(table, cuts, available, observed, end_time, wants=wants)
+    if wants("queue"):
+        values |= _queue(table, cuts, observed, end_time, wants)
+    if names:
+        return {name: float(values[name]) for name in names if name in values}, observed
     # those of nodes and features are added later
     return {name: float(values[name]) for name in METRICS.names_for(())}, observed
+
+
+class _Wanted:
+    """Which metrics are wanted; all, if no names are given."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def __call__(self, *beginnings: str) -> bool:
+        """Return whether the name of a wanted metric begins in one of some ways."""
+        return not self._names or any(name.startswith(beginnings) for name in self._names)
 
 
 def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
@@ -331,15 +387,31 @@ def _available(outages: pl.DataFrame | pl.LazyFrame | None, num_cores: int, obse
 
 
 def _occupation(
-    table: JobColumns, cuts: CutExecutions, available: float, observed: tuple[float, float], end_time: float
+    table: JobColumns,
+    cuts: CutExecutions,
+    available: float,
+    observed: tuple[float, float],
+    end_time: float,
+    *,
+    wants: _Wanted,
 ) -> dict[str, float]:
     """Return core-seconds by use, interruptions and throughput within the observed interval."""
-    running, lost = ~np.isnan(table.starting_time), table.status["lost"]
+    found, length = {"available_core_seconds": available}, observed[1] - observed[0]
+    if wants("throughput"):
+        finished = np.count_nonzero(_within(table.finish_time[table.finished], observed, end_time))
+        found["throughput"] = 3600.0 * finished / length if length else math.nan
+    if not wants("utilization", "busy_", "wasted_", "killed_", "interruptions"):
+        return found
+    running = ~np.isnan(table.starting_time)
     ends = np.where(np.isnan(table.finish_time), end_time, table.finish_time)
     cores = table.requested_number_of_resources.astype(np.float64)
     cut_integral = time_integral(cuts.start, cuts.finish, cuts.cores, observed)
     ran = _of(table.starting_time, running), _of(ends, running), _of(cores, running)
     busy = cut_integral + time_integral(*ran, observed)
+    found |= {"utilization": busy / available if available else math.nan, "busy_core_seconds": busy}
+    if not wants("wasted_", "killed_", "interruptions"):
+        return found
+    lost = table.status["lost"]
     if cuts.kept.any():
         cut_integral = time_integral(cuts.start + cuts.kept, cuts.finish, cuts.cores, observed)
     wasted_integral = cut_integral + time_integral(table.starting_time[lost], ends[lost], cores[lost], observed)
@@ -348,38 +420,36 @@ def _occupation(
         cuts.start[cut], cuts.start[cut] + cuts.kept[cut], cuts.cores[cut], observed
     )
     cut_ends = np.concatenate((cuts.finish[~cuts.preempted], ends[lost]))
-    length = observed[1] - observed[0]
-    finished = np.count_nonzero(_within(table.finish_time[table.finished], observed, end_time))
-    return {
-        "utilization": busy / available if available else math.nan,
-        "busy_core_seconds": busy,
-        "available_core_seconds": available,
+    return found | {
         "wasted_core_seconds": wasted_integral,
         "killed_core_seconds": killed_integral,
         "interruptions": float(np.count_nonzero(_within(cut_ends, observed, end_time))),
-        "throughput": 3600.0 * finished / length if length else math.nan,
     }
 
 
-def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float], end_time: float) -> dict[str, float]:
+def _queue(
+    table: JobColumns, cuts: CutExecutions, observed: tuple[float, float], end_time: float, wants: _Wanted
+) -> dict[str, float]:
     """Return queue metrics; a job is queued from submission to its last start, except while it runs or is suspended."""
     queued = ~table.status["rejected"]
     begins, starts = _of(table.submission_time, queued), _of(table.starting_time, queued)
     ends = np.where(np.isnan(starts), end_time, starts)
-    load = _of(table.requested_number_of_resources, queued) * _of(table.requested_time, queued)
-    jobs = time_integral(begins, ends, 1.0, observed) - time_integral(cuts.start, cuts.back, 1.0, observed)
-    waiting_load = time_integral(begins, ends, load, observed) - time_integral(
-        cuts.start, cuts.back, cuts.load, observed
-    )
-    del ends, load
-    entries = np.concatenate((begins, cuts.back))
-    exits = np.concatenate((_of(starts, ~np.isnan(starts)), cuts.start))
-    length = observed[1] - observed[0]
-    return {
-        "queue_length_mean": jobs / length if length else math.nan,
-        "queue_length_max": maximum(entries, exits, observed),
-        "queued_load_mean": waiting_load / length if length else math.nan,
-    }
+    length, found = observed[1] - observed[0], {}
+    if wants("queue_length_mean"):
+        jobs = time_integral(begins, ends, 1.0, observed) - time_integral(cuts.start, cuts.back, 1.0, observed)
+        found["queue_length_mean"] = jobs / length if length else math.nan
+    if wants("queued_load_mean"):
+        load = _of(table.requested_number_of_resources, queued) * _of(table.requested_time, queued)
+        cut_load = time_integral(cuts.start, cuts.back, cuts.load, observed)
+        waiting_load = time_integral(begins, ends, load, observed) - cut_load
+        del load
+        found["queued_load_mean"] = waiting_load / length if length else math.nan
+    del ends
+    if wants("queue_length_max"):
+        entries = np.concatenate((begins, cuts.back))
+        exits = np.concatenate((_of(starts, ~np.isnan(starts)), cuts.start))
+        found["queue_length_max"] = maximum(entries, exits, observed)
+    return found
 
 
 def _portions(jobs: pl.DataFrame | pl.LazyFrame | Parts, *columns: str) -> Iterable[pl.DataFrame]:
@@ -394,9 +464,9 @@ def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
     """Return the columns of a job table that metrics need."""
     import polars as pl
 
-    portions = _portions(jobs, *JobColumns._fields)
+    portions = _portions(jobs, *COLUMNS, "status")
     height = jobs.height if isinstance(jobs, Parts) else sum(map(len, portions))
-    kinds = {name: JOBS[name].polars_type() for name in JobColumns._fields[:-1]}
+    kinds = {name: JOBS[name].polars_type() for name in COLUMNS}
     arrays: dict[str, Any] = {
         name: np.empty(height, np.float64 if kind == pl.Float64 else np.int64) for name, kind in kinds.items()
     }
@@ -409,13 +479,7 @@ def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
         for status, mask in statuses.items():
             mask[there] = (portion["status"] == status).to_numpy()
         begin = there.stop
-    return JobColumns(**arrays, status=statuses)
-
-
-def _of_arrays(arrays: dict[str, NDArray[Any]]) -> JobColumns:
-    """Return the columns of a run that has them as arrays, with the status as index of its name."""
-    status = arrays.pop("status")
-    return JobColumns(**arrays, status={name: status == i for i, name in enumerate(JOBS["status"].values)})
+    return JobColumns(arrays.__getitem__, statuses)
 
 
 def read_cut_executions(
@@ -471,7 +535,8 @@ def read_cut_executions(
 
 def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
     """Return the counts of the selected jobs, in total and by status."""
-    counts = {f"jobs_{status}": float(np.count_nonzero(mask & selected)) for status, mask in table.status.items()}
+    statuses = JOBS["status"].values
+    counts = {f"jobs_{status}": float(np.count_nonzero(table.status[status] & selected)) for status in statuses}
     return counts | {
         "jobs_submitted": float(np.count_nonzero(selected)),
         "jobs_started": float(np.count_nonzero(selected & ~np.isnan(table.starting_time))),
@@ -480,33 +545,43 @@ def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
 
 
 def _statistics(
-    table: JobColumns, selected: Mask, end_time: float, include: bool, threshold: float
+    table: JobColumns, selected: Mask, end_time: float, include: bool, threshold: float, *, wants: _Wanted
 ) -> dict[str, float]:
     """Return summaries of waiting times, turnaround times and slowdowns of the selected jobs, and fairness metrics.
 
     Arrays are deleted as early as possible to save memory on long runs.
     """
-    queued, left = table.status["queued"], table.status["queued"] | table.status["running"]
-    submission, earlier = table.submission_time, table.earlier_execution_time
-    waiting, waited = table.starting_time - submission - earlier, ~np.isnan(table.starting_time)
-    if include:
-        waiting, waited = np.where(queued, end_time - submission - earlier, waiting), waited | queued
-    found = _summary("waiting_time", _of(waiting, selected & waited))
-    del waiting
+    found: dict[str, float] = {}
+    queued, submission = table.status["queued"], table.submission_time
+    if wants("waiting_time"):
+        earlier = table.earlier_execution_time
+        waiting, waited = table.starting_time - submission - earlier, ~np.isnan(table.starting_time)
+        if include:
+            waiting, waited = np.where(queued, end_time - submission - earlier, waiting), waited | queued
+        found = _summary("waiting_time", _of(waiting, selected & waited), wants)
+        del waiting
+    is_fair = wants("fairness_", "users")
+    if not is_fair and not wants("turnaround_time", "slowdown", "bounded_slowdown"):
+        return found
     turnaround, duration, ended = table.finish_time - submission, table.useful_execution_time, table.finished
     if include:
+        left = queued | table.status["running"]
         turnaround = np.where(left, end_time - submission, turnaround)
         duration, ended = np.where(left, table.run_time, duration), ended | left
     sample = selected & ended
     turnaround, duration = _of(turnaround, sample), _of(duration, sample)
-    runs = duration > 0
-    slowdown = np.maximum(_of(turnaround, runs) / _of(duration, runs), 1.0)  # only unfinished jobs can be below 1
-    found |= _summary("slowdown", slowdown)
-    del slowdown
+    if wants("slowdown"):
+        runs = duration > 0
+        slowdown = np.maximum(_of(turnaround, runs) / _of(duration, runs), 1.0)  # only unfinished jobs can be below 1
+        found |= _summary("slowdown", slowdown, wants)
+        del slowdown
+    found |= _summary("turnaround_time", turnaround, wants)
+    if not is_fair and not wants("bounded_slowdown"):
+        return found
     bounded = np.maximum(turnaround / np.maximum(duration, threshold), 1.0)
-    found |= _summary("turnaround_time", turnaround)
     del turnaround, duration
-    return found | _summary("bounded_slowdown", bounded) | _fairness(bounded, _of(table.user_id, sample))
+    found |= _summary("bounded_slowdown", bounded, wants)
+    return found | (_fairness(bounded, _of(table.user_id, sample)) if is_fair else {})
 
 
 def _of(values: NDArray[Any], mask: Mask) -> NDArray[Any]:
@@ -514,20 +589,35 @@ def _of(values: NDArray[Any], mask: Mask) -> NDArray[Any]:
     return values if mask.all() else values[mask]
 
 
-def _summary(name: str, values: Floats) -> dict[str, float]:
+QUANTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+def _summary(name: str, values: Floats, wants: _Wanted) -> dict[str, float]:
+    """Return the wanted summary statistics of a sample."""
+    wanted = [summary for summary in SUMMARIES if wants(f"{name}_{summary}")]
     if not len(values):
-        return {f"{name}_{summary}": math.nan for summary in SUMMARIES}
-    numbers = (values.mean(), *np.quantile(values, (0.5, 0.95, 0.99)), values.max())
-    return {f"{name}_{summary}": float(number) for summary, number in zip(SUMMARIES, numbers, strict=True)}
+        return {f"{name}_{summary}": math.nan for summary in wanted}
+    found: dict[str, Any] = {}
+    if "mean" in wanted:
+        found["mean"] = values.mean()
+    if "max" in wanted:
+        found["max"] = values.max()
+    if quantiles := [summary for summary in QUANTILES if summary in wanted]:
+        numbers = np.quantile(values, [QUANTILES[summary] for summary in quantiles])
+        found |= zip(quantiles, numbers, strict=True)
+    return {f"{name}_{summary}": float(found[summary]) for summary in wanted}
 
 
 def _fairness(values: Floats, users: NDArray[np.int64]) -> dict[str, float]:
     """Return fairness across the users' means: Jain's index is (sum x)^2 / (n sum x^2)."""
     known = users >= 0
-    _, index = np.unique(users[known], return_inverse=True)
+    index, values = _of(users, known), _of(values, known)
     if not len(index):
         return {"fairness_jain": math.nan, "fairness_max_over_mean": math.nan, "users": 0.0}
-    means = np.bincount(index, values[known]) / np.bincount(index)
+    if index.max() > 4 * len(index) + 1_000:
+        index = np.unique(index, return_inverse=True)[1]
+    counts = np.bincount(index)
+    means = np.bincount(index, values)[counts > 0] / counts[counts > 0]
     return {
         "fairness_jain": float(means.sum() ** 2 / (len(means) * np.square(means).sum())),
         "fairness_max_over_mean": float(means.max() / means.mean()),
@@ -655,5 +745,6 @@ METRICS = Metrics(
     ),
     incidents=("jobs_lost", "interruptions", "preemptions", "wasted_core_seconds"),
     measured_jobs=_measured_jobs,
+    selects=True,
 )
 """Metrics of a batch cluster, in the order in which they are returned."""

@@ -171,7 +171,7 @@ def _recorded(
     kind = kinds()[cluster.name] if cluster.kind is None else cluster.kind
     later = {name: partial(_table, outcome, cluster.tables, name) for name in kind.names_of_tables(info)}
     result = Result(later, info | ended | further, cluster.kind)
-    result.arrays = outcome.arrays
+    result.array = outcome.array
     return result
 
 

@@ -19,7 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from desim.problems.batch.compiled.numba_functions import Floats, Integers, compiled, entry, scheduled
+from desim.problems.batch.compiled.numba_functions import (
+    Floats,
+    Integers,
+    compiled,
+    entry,
+    move_down,
+    move_up,
+    scheduled,
+)
 
 __all__ = ["run"]
 
@@ -662,8 +670,8 @@ def insert_point(w: Integers, points: Floats, levels: Integers, time: float) -> 
     count = w[POINTS]
     place = bisect_left(points, count, time)
     if place == count or points[place] != time:
-        for later in range(count, place, -1):
-            points[later], levels[later] = points[later - 1], levels[later - 1]
+        move_up(points, place, count)
+        move_up(levels, place, count)
         points[place], levels[place] = time, levels[place - 1]
         w[POINTS] = count + 1
     return place
@@ -673,9 +681,9 @@ def insert_point(w: Integers, points: Floats, levels: Integers, time: float) -> 
 def drop_if_idle(w: Integers, points: Floats, levels: Integers, place: int) -> None:
     """Remove a point at which nothing changes."""
     if 0 < place < w[POINTS] and levels[place] == levels[place - 1]:
+        move_down(points, place, w[POINTS], 1)
+        move_down(levels, place, w[POINTS], 1)
         w[POINTS] -= 1
-        for later in range(place, w[POINTS]):
-            points[later], levels[later] = points[later + 1], levels[later + 1]
 
 
 @compiled
@@ -685,7 +693,7 @@ def change(w: Integers, points: Floats, levels: Integers, begin: float, end: flo
         return
     first = insert_point(w, points, levels, begin)
     last = insert_point(w, points, levels, end) if end < NEVER else w[POINTS]
-    for place in range(first, last):
+    for place in range(np.uint64(first), np.uint64(last)):
         levels[place] += cores
     drop_if_idle(w, points, levels, last)
     drop_if_idle(w, points, levels, first)
@@ -696,23 +704,20 @@ def earliest(
     w: Integers, points: Floats, levels: Integers, cores: int, duration: float, before: float, freed_until: float
 ) -> float:
     """Return the earliest time from which enough cores stay free, or until the time ``before``."""
-    count = w[POINTS]
-    place, stop = 0, bisect_left(points, count, before)
-    last = stop if freed_until >= before else min(bisect_left(points, count, freed_until), stop)
+    count, one = w[POINTS], np.uint64(1)
+    until = bisect_left(points, count, before)
+    place, stop = np.uint64(0), np.uint64(until)
+    last = stop if freed_until >= before else np.uint64(min(bisect_left(points, count, freed_until), until))
     while place < last:
         if levels[place] < cores:
-            place += 1
+            place += one
             continue
         begin = points[place]
         end = begin + duration
-        place += 1
-        is_free = True
-        while place < stop and points[place] < end:
-            if levels[place] < cores:
-                is_free = False
-                break
-            place += 1
-        if is_free:
+        place += one
+        while place < stop and levels[place] >= cores and points[place] < end:
+            place += one
+        if place == stop or points[place] >= end:
             return begin
     return before
 
@@ -1010,9 +1015,9 @@ def act_conservatively(
     else:
         if w[POINTS] > 1 and points[1] <= now:
             dropped = bisect_right(points, w[POINTS], now) - 1
+            move_down(points, 0, w[POINTS], dropped)
+            move_down(levels, 0, w[POINTS], dropped)
             w[POINTS] -= dropped
-            for place in range(w[POINTS]):
-                points[place], levels[place] = points[place + dropped], levels[place + dropped]
         points[0] = max(points[0], now)
         if w[CHANGED]:
             follow(w, f, jobs, rows, times, keys, sizes, points, levels)

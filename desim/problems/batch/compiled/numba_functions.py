@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "Integers", "compiled", "entry", "inlined", "scheduled"]
+__all__ = ["Floats", "Integers", "compiled", "entry", "inlined", "move_down", "move_up", "scheduled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
@@ -44,3 +44,21 @@ def scheduled(now: float, time: float) -> float:
     while now + delay < time:
         delay = np.nextafter(delay, np.inf)
     return now + delay
+
+
+@inlined
+def move_up(values: Floats | Integers, begin: int, end: int) -> None:
+    """Move values one place up. Unsigned places cannot count from the end, so that this becomes a copy of memory."""
+    first, place, one = np.uint64(begin), np.uint64(end), np.uint64(1)
+    while place > first:
+        values[place] = values[place - one]
+        place -= one
+
+
+@inlined
+def move_down(values: Floats | Integers, begin: int, end: int, by: int) -> None:
+    """Move the values from a place on some places down, over those that are there."""
+    place, last, step, one = np.uint64(begin), np.uint64(end - by), np.uint64(by), np.uint64(1)
+    while place < last:
+        values[place] = values[place + step]
+        place += one

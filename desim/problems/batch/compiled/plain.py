@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from desim.problems.batch.compiled.numba_functions import Floats, Integers, compiled, entry, inlined, scheduled
+from desim.problems.batch.compiled.numba_functions import Floats, Integers, compiled, entry, inlined, move_up, scheduled
 
 __all__ = ["BLOCK", "EASY", "GONE", "SIMPLE", "STRICT", "first_come", "in_order"]
 
@@ -154,15 +154,6 @@ def first_come(
     w[0], w[1], w[2], w[3], w[4] = arrived, started, done, free, is_heap
     f[0], f[1] = time, arrival
     return done == count
-
-
-@inlined
-def move_up(values: Floats | Integers, begin: int, end: int) -> None:
-    """Move values one place up. Unsigned places cannot count from the end, so that this becomes a copy of memory."""
-    first, place, one = np.uint64(begin), np.uint64(end), np.uint64(1)
-    while place > first:
-        values[place] = values[place - one]
-        place -= one
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -144,10 +144,9 @@ class Outcome:
         pairs = zip((self.status[rows] == REJECTED).tolist(), self.corrections[rows].tolist(), strict=True)
         return [None if is_rejected else number for is_rejected, number in pairs]
 
-    def arrays(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-        """Return columns of the job table as arrays, with NaN for unknown times, and the status by its name's index."""
-        rows = self.in_order
-        return {name: np.asarray(self.column(rows, name)) for name in names}
+    def array(self, name: str) -> NDArray[Any]:
+        """Return a column of the job table as an array, with NaN for unknown times, and the status by its index."""
+        return np.asarray(self.column(self.in_order, name))
 
     def texts_of(self, rows: NDArray[np.int64] | slice) -> pl.Series:
         """Return the allocated cores of jobs as texts."""
