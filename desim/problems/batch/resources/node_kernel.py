@@ -195,22 +195,28 @@ def takes_one(least: Integers, request: Integers) -> bool:
 
 @compiled
 def may_begin(
-    times: Floats, free: Integers, size: int, place: int, request: Integers, start: float, duration: float,
-    last: float, covered: float,
+    segments: Segments, node: int, request: Integers, start: float, duration: float, last: float, covered: float
 ) -> float:  # fmt: skip
     """Return a time from a start on before which one task cannot begin on a node; ``last`` if it is not earlier."""
-    # The arrays are those of one node, and a segment of it holds at the start. From the time ``covered`` on, the job's
-    # own resources suffice. Each segment is looked at once. A request for GPUs may find different ones free in each
-    # segment, so the task may begin even later.
+    # From the time ``covered`` on, which is not before ``last``, the job's own resources suffice. A request for GPUs
+    # may find different ones free in each segment, so the task may begin even later. As in the search for words by
+    # Boyer and Moore (1977), an interval is looked at from its end, so that most segments need not be looked at.
+    times, free, head, size = segments
+    when, of_node, num_segments = times[node], free[node], size[node]
+    place = segment_of(times, node, head[node], num_segments, start)
+    stop = fitting = place  # the segments of the interval end before stop, and those before fitting are known to fit
     while start < last:
-        if times[place] >= min(start + duration, covered):
+        end = min(start + duration, covered)
+        while stop < num_segments and when[stop] < end:
+            stop += 1
+        place = stop
+        while place > fitting and takes_one(of_node[place - 1], request):
+            place -= 1
+        if place == fitting:
             return start
-        is_free = takes_one(free[place], request)
-        place += 1
-        if place == size:
-            return start if is_free else last
-        if not is_free:
-            start = times[place]
+        if place == num_segments:
+            return last
+        start, fitting = when[place], stop
     return last
 
 
@@ -240,10 +246,8 @@ def from_when(
         later = barred_until(bounds, barred, outside, suits, node, start, end)
         if later > start:
             return later
-    times, free, head, size = segments
     covered = own[1] if own_row(own, node) >= 0 else NEVER
-    place = segment_of(times, node, head[node], size[node], start)
-    return may_begin(times[node], free[node], size[node], place, rows[request], start, duration, last, covered)
+    return may_begin(segments, node, rows[request], start, duration, last, covered)
 
 
 @compiled
@@ -472,7 +476,7 @@ def first_freed(
     """Return a time before which a job cannot begin on what was freed; ``before`` if it cannot before that time."""
     # An earlier slot than the job's own has a task on a freed node, and overlaps the interval in which something of the
     # node was freed. One task on one node is quickly looked for.
-    times, free, head, size = segments
+    times, _, head, size = segments
     rows, usable, _, _, _ = requests
     suits, first = rows[request, rows.shape[1] - NUM_COLUMNS + SUITS], before
     for node in freed_nodes:
@@ -483,12 +487,20 @@ def first_freed(
         time = max(freed[0, node] - duration, now)
         place = segment_of(times, node, head[node], size[node], time)
         time = max(times[node, place], now)
-        time = may_begin(times[node], free[node], size[node], place, rows[request], time, duration, last, covered)
+        time = may_begin(segments, node, rows[request], time, duration, last, covered)
         if time < last:
             first = time
         if first <= now:
             break
     return first
+
+
+@compiled
+def is_exact(requests: Requests, request: int) -> bool:
+    """Return whether a job can begin when a task that fits into each segment can: one task, always the same units."""
+    rows, _, bounds, _, _ = requests
+    row = rows[request, rows.shape[1] - NUM_COLUMNS :]
+    return row[TASKS] == 1 and not (row[GPUS] or row[SHARE] or len(bounds))
 
 
 @compiled
@@ -523,8 +535,8 @@ def compress(
             continue
         # before its own start, a job may use its own resources for a duration up to their end
         is_within = before + duration <= end
-        found = before
-        if is_within:
+        found = first
+        if is_within and not is_exact(requests, request):
             found = earliest(segments, requests, scratch, own, request, duration, longest, first, before)
             if found >= before:
                 continue
