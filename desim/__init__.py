@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import desim.executed  # first, as it notes modules that are loaded from now on
+import desim.executed as _executed  # noqa: F401 - first, as it notes modules that are loaded from now on
 from desim.core import Decision, Phase, Simulation, SimulationInterrupted, at, reschedule, simulate
 from desim.exceptions import (
     DesimError,
@@ -43,7 +43,6 @@ __all__ = [
     "WorkloadError",
     "at",
     "compare",
-    "desim",
     "reschedule",
     "simulate",
 ]
