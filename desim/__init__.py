@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import desim.executed as _executed  # noqa: F401 - first, as it notes modules that are loaded from now on
 from desim.core import Decision, Phase, Simulation, SimulationInterrupted, at, reschedule, simulate
 from desim.exceptions import (
     DesimError,
@@ -17,6 +16,8 @@ from desim.exceptions import (
 from desim.problem import Extension, Figure, Metric, Metrics, Problem, ProblemDescriptor
 from desim.result import Result
 from desim.tables import Column, Table
+
+import desim.executed as _executed  # isort: skip  # noqa: F401 - last, as it notes modules that are loaded from now on
 
 if TYPE_CHECKING:
     from desim.comparing import compare
