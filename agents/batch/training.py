@@ -6,13 +6,11 @@ are used for evaluation only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product
 from typing import Any, ClassVar, Literal
-
-import numpy as np
 
 from desim import plugins
 from desim.agents.batch.dbf import DBFConfig
@@ -30,9 +28,8 @@ from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.checks import check_float, check_int
 from desim.envs.base import Episodes
 from desim.exceptions import InvalidConfiguration
-from desim.problem import Problem
 from desim.problems.batch import Job
-from desim.problems.batch.env import REWARDS, BatchEnv, TraceEpisodes
+from desim.problems.batch.env import REWARDS, BatchEnv, MixedEpisodes, TraceEpisodes
 from desim.problems.batch.inspection import OBJECTIVES, InspectorEnv
 
 __all__ = [
@@ -150,12 +147,7 @@ def trace_episodes(
         TraceEpisodes(one, cores, num_jobs=options.num_jobs, arrivals=arrivals, cycle="arrival")
         for cores, one in traces.items()
     ]
-    return parts[0] if len(parts) == 1 else partial(_one_of, parts)
-
-
-def _one_of(parts: Sequence[Episodes], rng: np.random.Generator) -> Problem:
-    """Return an episode of one of the cluster sizes, each equally likely."""
-    return parts[int(rng.integers(len(parts)))](rng)
+    return parts[0] if len(parts) == 1 else MixedEpisodes(parts)
 
 
 @dataclass(frozen=True)

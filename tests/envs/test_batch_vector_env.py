@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import desim.envs  # noqa: F401  # registers the environments
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import BatchCluster, Job
-from desim.problems.batch.env import BatchEnv, TraceEpisodes, WaitingCost
+from desim.problems.batch.env import BatchEnv, MixedEpisodes, TraceEpisodes, WaitingCost
 from desim.problems.batch.vector_env import BatchVectorEnv
 from desim.workloads import lublin
 
@@ -194,6 +194,12 @@ def test_gymnasium_makes_it() -> None:
 def test_what_it_does_not_serve_is_refused(options: dict[str, Any], names: str) -> None:
     with pytest.raises(InvalidConfiguration, match=names):
         BatchVectorEnv(**{"num_envs": 2, "jobs": TRACE, "num_cores": 64, "num_jobs": 20, **options})
+
+
+def test_parts_of_mixed_episodes_may_only_differ_in_cores() -> None:
+    parts = [TraceEpisodes([TRACE], 64, num_jobs=count) for count in (10, 20)]
+    with pytest.raises(InvalidConfiguration, match="10 jobs, closed, cycle instant and 20 jobs"):
+        BatchVectorEnv(2, MixedEpisodes(parts), 64)
 
 
 def test_other_clusters_are_refused() -> None:

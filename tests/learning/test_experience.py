@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -159,7 +158,10 @@ def test_environments_of_desim_are_asked_together_for_what_each_would_show(name:
     ],
 )
 def test_a_compiled_loop_gives_the_same_experience_to_the_bit(kind: Any, whole: bool) -> None:
-    settings = kind(episodes=EpisodeOptions(num_traces=2, trace_jobs=120, num_jobs=30, load=(1.3,)))
+    sizes = () if kind is DBFTraining else (64, 256)
+    settings = kind(
+        episodes=EpisodeOptions(num_traces=3, trace_jobs=120, num_jobs=30, load=(1.3,), cluster_sizes=sizes)
+    )
     task, policy = settings.task(), settings.agent.policy(np.random.default_rng(0))
     seeds = np.random.SeedSequence(3).spawn(3)
     first, second = (
@@ -189,13 +191,10 @@ class OwnReward(WaitingCost):
 
 def test_where_the_compiled_loop_does_not_serve_environments_are_stepped_one_by_one() -> None:
     few = EpisodeOptions(num_traces=2, trace_jobs=60, num_jobs=20)
-    for settings in (
-        SplitWindowTraining(episodes=replace(few, cluster_sizes=(64, 128))),
-        SplitWindowTraining(episodes=few, reward=f"{__name__}:OwnReward"),
-    ):
-        seeds, policy = np.random.SeedSequence(3).spawn(2), settings.agent.policy(np.random.default_rng(0))
-        made = Collector(settings.task().make_env, seeds, np.random.default_rng(0), compiled=settings.task().compiled)
-        assert made.collect(policy, 3).engine == "simpy"
+    settings = SplitWindowTraining(episodes=few, reward=f"{__name__}:OwnReward")
+    seeds, policy = np.random.SeedSequence(3).spawn(2), settings.agent.policy(np.random.default_rng(0))
+    made = Collector(settings.task().make_env, seeds, np.random.default_rng(0), compiled=settings.task().compiled)
+    assert made.collect(policy, 3).engine == "simpy"
 
 
 class Steady(Policy):

@@ -29,6 +29,7 @@ from desim.processes import stop_after
 __all__ = [
     "REWARDS",
     "BatchEnv",
+    "MixedEpisodes",
     "PaperReward",
     "ScaledReward",
     "TraceEpisodes",
@@ -173,6 +174,40 @@ class TraceEpisodes:
     def __call__(self, rng: np.random.Generator) -> BatchCluster:
         """Return an episode that starts at a random position of a random trace."""
         return self.at(*self.draw(rng))
+
+
+class MixedEpisodes:
+    """Generator of episodes of several generators, each equally likely, such as for clusters of several sizes.
+
+    Parameters
+    ----------
+    parts : sequence of TraceEpisodes
+        Generators, at least one.
+    """
+
+    def __init__(self, parts: Sequence[TraceEpisodes]) -> None:
+        self.parts = tuple(parts)
+
+    def draw(self, rng: np.random.Generator) -> tuple[int, int, int]:
+        """Draw an episode.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        tuple of int
+            Index of the generator, position of the first job in its trace, and index of the trace.
+        """
+        number = int(rng.integers(len(self.parts)))
+        return number, *self.parts[number].draw(rng)
+
+    def __call__(self, rng: np.random.Generator) -> BatchCluster:
+        """Return an episode of a random generator."""
+        number, start, trace = self.draw(rng)
+        return self.parts[number].at(start, trace)
 
 
 class PaperReward:

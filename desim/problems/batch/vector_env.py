@@ -13,17 +13,25 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from desim.envs.base import ACTION_MASK, Arrays
+from desim.envs.base import ACTION_MASK, Arrays, Episodes
 from desim.exceptions import DesimError, InvalidConfiguration, WorkloadError, missing
 from desim.problem import Problem
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, WindowEncoder
-from desim.problems.batch.env import BatchEnv, PaperReward, ScaledReward, TraceEpisodes, WaitingCost
+from desim.problems.batch.env import (
+    BatchEnv,
+    MixedEpisodes,
+    PaperReward,
+    ScaledReward,
+    TraceEpisodes,
+    WaitingCost,
+)
 from desim.problems.batch.workload import Workload
 from desim.result import Result
 
 if TYPE_CHECKING:
-    from desim.problems.batch.vector_steps import Episodes, Rules
+    from desim.problems.batch.vector_steps import Episodes as State
+    from desim.problems.batch.vector_steps import Rules
 
 __all__ = ["BatchVectorEnv"]
 
@@ -98,8 +106,8 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         MissingDependency
             If numba is not installed.
         """
-        if not isinstance(single.episodes, TraceEpisodes):
-            raise InvalidConfiguration(f"episodes: got {single.episodes!r}, expected TraceEpisodes")
+        if not isinstance(single.episodes, TraceEpisodes | MixedEpisodes):
+            raise InvalidConfiguration(f"episodes: got {single.episodes!r}, expected TraceEpisodes or MixedEpisodes")
         made = cls.__new__(cls)
         try:
             from desim.problems.batch import vector_steps
@@ -120,9 +128,12 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self._encoder = cast(WindowEncoder, self.single.encoder)
+        self._parts = _parts(single.episodes)
         self._rules = self._rules_of(single)
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
-        self._offsets: list[int] = []
+        self._offsets: list[int] = []  # of the traces of all parts, one after the other
+        self._cores = [_served(part.at(0), self._encoder, part).num_cores for part in self._parts]
+        self._traces = [(number, trace) for number, part in enumerate(self._parts) for trace in range(len(part.traces))]
         self._problems: dict[int, BatchCluster] = {}  # unless episodes are cut from traces
         self._state = self._prepare()
         self._arrays: Arrays = {
@@ -135,8 +146,7 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
 
     def _rules_of(self, single: BatchEnv) -> Rules:
         """Return what all episodes have in common."""
-        reward, episodes = single.reward, single.episodes
-        traces = episodes if isinstance(episodes, TraceEpisodes) else None
+        reward, traces = single.reward, self._parts[0] if self._parts else None
         rules = self._steps.Rules(
             scale=0.0,
             power=1.0,
@@ -156,23 +166,22 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         idle, queue, wait = map(float, cast(PaperReward, reward).weights)
         return rules._replace(weights=(idle, queue, wait))
 
-    def _prepare(self) -> Episodes:
+    def _prepare(self) -> State:
         """Return the state; jobs of traces are stored once for all episodes."""
-        episodes, steps, tracked = self.single.episodes, self._steps, 0
+        steps, tracked = self._steps, 0
         if isinstance(self._encoder, FlatEncoder):
             tracked = self._encoder.num_cores
-        if not isinstance(episodes, TraceEpisodes):
+        if not self._parts:
             times, cores = np.zeros((0, steps.CORE_LOG + 1)), np.zeros(0, np.int64)
             shape = (self.num_envs, 0, 0, 0, tracked)
         else:
-            num_cores = _served(episodes.at(0), self._encoder, episodes).num_cores
-            traces = [_numbers(trace, num_cores) for trace in episodes.traces]
+            traces = [_numbers(self._parts[part].traces[trace], self._cores[part]) for part, trace in self._traces]
             self._offsets = [0, *accumulate(len(part) for _, part in traces)]
             times, cores = np.concatenate([part for part, _ in traces]), np.concatenate([part for _, part in traces])
-            count = episodes.num_jobs
-            longest = max(map(len, episodes.traces)) if episodes.arrivals == "open" else count
-            shape = self.num_envs, longest, min(count, num_cores), count, tracked
-        state: Episodes = steps.Episodes.of(times, cores, shape)
+            count = self._parts[0].num_jobs
+            longest = max(len(part) for _, part in traces) if self._parts[0].arrivals == "open" else count
+            shape = self.num_envs, longest, min(count, max(self._cores)), count, tracked
+        state: State = steps.Episodes.of(times, cores, shape)
         return state
 
     @staticmethod
@@ -394,12 +403,12 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
 
     def _problem(self, number: int) -> BatchCluster:
         """Return the problem of the episode of an environment."""
-        episodes = self.single.episodes
-        if not isinstance(episodes, TraceEpisodes):
+        if not self._parts:
             return self._problems[number]
         first = int(self._state.counts[number, self._steps.FIRST])
-        trace = bisect_right(self._offsets, first) - 1
-        return episodes.at(first - self._offsets[trace], trace)
+        place = bisect_right(self._offsets, first) - 1
+        part, trace = self._traces[place]
+        return self._parts[part].at(first - self._offsets[place], trace)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are possible now, shape (E, S + 1)."""
@@ -424,11 +433,14 @@ class BatchVectorEnv(gymnasium.vector.VectorEnv[Arrays, NDArray[np.int64], NDArr
         assert rng is not None
         windows, episodes, steps = self.single.windows, self.single.episodes, self._steps
         window = windows[int(rng.integers(len(windows)))] if len(windows) > 1 else self._encoder.window
-        if isinstance(episodes, TraceEpisodes):
-            start, trace = episodes.draw(rng)
-            first = self._offsets[trace] + start
-            last = self._offsets[trace + 1] if episodes.arrivals == "open" else first + episodes.num_jobs
-            num_cores = cast(int, episodes.num_cores)
+        if isinstance(episodes, TraceEpisodes | MixedEpisodes):
+            *chosen, start, trace = episodes.draw(rng)
+            part = chosen[0] if chosen else 0
+            place = self._traces.index((part, trace))
+            first = self._offsets[place] + start
+            is_open = self._parts[part].arrivals == "open"
+            last = self._offsets[place + 1] if is_open else first + self._parts[part].num_jobs
+            num_cores = self._cores[part]
         else:
             self._problems[number] = problem = _served(episodes(rng), self._encoder)
             times, cores = _numbers(problem.jobs, problem.num_cores)
@@ -507,6 +519,17 @@ class FinishedEpisode(NamedTuple):
     def result(self) -> Result:
         """Return the records of the episode, see :meth:`BatchVectorEnv.result`."""
         return self.envs.result(self.number)
+
+
+def _parts(episodes: Episodes) -> tuple[TraceEpisodes, ...]:
+    """Return the generators that cut episodes from traces; none if a function makes the problems."""
+    if isinstance(episodes, TraceEpisodes):
+        return (episodes,)
+    parts = episodes.parts if isinstance(episodes, MixedEpisodes) else ()
+    kinds = sorted({f"{part.num_jobs} jobs, {part.arrivals}, cycle {part.at(0).cycle}" for part in parts})
+    if len(kinds) > 1:
+        raise InvalidConfiguration(f"episodes: got {' and '.join(kinds)}, expected parts that differ in cores only")
+    return parts
 
 
 def _served(problem: Problem, encoder: WindowEncoder, traces: TraceEpisodes | None = None) -> BatchCluster:
