@@ -70,7 +70,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
 
 FEATURES = {
     "batch": {"moldable"},
-    "dag": {"links", "outages", "arrivals", "demands"},
+    "dag": {"links", "outages", "arrivals", "demands", "modes"},
     "deferrable": {"eviction"},
     "multiserver": {"gangs"},
 }
@@ -129,7 +129,8 @@ def everything() -> dict[str, Problem]:
     """Return a problem of each kind with all features that agents may not take into account."""
     moldable = [job._replace(qos="low", sizes=(Size(1, 9.0, 9.0),)) for job in JOBS]
     levels = [QualityOfService("high", preempts=("low",)), QualityOfService("low")]
-    chain = dag.Job(0, [1.0, 2.0], [(0, 1, 3.0)], demands=[{"cores": 1.0}] * 2)
+    modes = [None, [dag.Mode(2.0, {"cores": 1.0}), dag.Mode(1.0, {"cores": 2.0})]]
+    chain = dag.Job(0, [1.0, 2.0], [(0, 1, 3.0)], demands=[{"cores": 1.0}, None], modes=modes)
     graph = BipartiteGraph([[1.0]], [[2.0]])
     return {
         "batch": BatchCluster(moldable, 8, qos=levels),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from desim import simulate
 from desim.agents.dag import Optimum, create
 from desim.exceptions import DisregardedWarning, InfeasibleAction, WorkloadError
 from desim.problems.dag import Assign, DagCluster, Executors, Job, Mode, SharedLinks, from_networkx, to_networkx
+from desim.problems.dag.env import DagEnv
 from desim.processes.outages import random_outages
 from desim.result import Result
 from desim.validation import validate
@@ -207,6 +208,10 @@ def check(jobs: list[Job], pools: Executors, result: Result) -> None:
         assert len(done) == sum(job.num_nodes for job in jobs)
 
 
+def note(ended: list[Any], time: float, copy: Any) -> None:
+    ended.append(copy)
+
+
 def run_scenarios(seeds: range) -> None:
     for seed in seeds:
         rng = np.random.default_rng(seed)
@@ -222,16 +227,16 @@ def run_scenarios(seeds: range) -> None:
             outages_lose_data=bool(rng.random() < 0.5),
             processes=[random_outages(60.0, 5.0)] if fails else [],
         )
-        ended: Counter[str] = Counter()
+        ended: list[Any] = []
         for event in ("completion", "interruption", "withdrawal", "unfinished"):
-            cluster.on(event, lambda time, copy, event=event: ended.update([event]))
+            cluster.on(event, partial(note, ended))
         options: dict[str, Any] = {"until": 400.0} if fails else {}
         agent = AGENTS[seed % len(AGENTS)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DisregardedWarning)
             result = simulate(cluster, create(agent), **options)
         check(jobs, pools, result)
-        assert ended.total() == len(result.table("copies"))
+        assert len(ended) == len(result.table("copies"))
         report = validate(result, jobs)
         assert report.ok, f"{seed} {agent}: {report}"
         assert not result.metrics()["makespan"] < result.metrics()["lower_bound"] * (1 - 1e-9)
@@ -244,6 +249,22 @@ def test_random_runs_keep_to_modes_and_capacities() -> None:
 @pytest.mark.slow
 def test_thousands_of_random_runs_keep_to_modes_and_capacities() -> None:
     run_scenarios(range(12, 3_000))
+
+
+def test_masked_actions_of_environments_are_possible() -> None:
+    """An environment leaves the mode to the cluster: every action that its mask allows can be carried out."""
+    pytest.importorskip("gymnasium")
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        jobs, pools = random_modes(rng)
+        env = DagEnv([DagCluster(jobs, pools)], pools.num_executors)
+        env.reset(seed=0)
+        ended, finished = False, 0
+        while not ended:
+            _, _, ended, _, about = env.step(int(rng.choice(np.flatnonzero(env.action_masks()))))
+            assert about.get("feasible", True)
+            finished += 1
+        assert finished >= sum(job.num_nodes for job in jobs)
 
 
 # -- exact optima -----------------------------------------------------------------------------------

@@ -245,7 +245,8 @@ class NodeEncoder:
         Returns
         -------
         tuple of (Assign or None) and bool
-            Assignment, and whether the action is feasible. An infeasible action waits.
+            Assignment, and whether the action is feasible. An infeasible action waits. The mode of a node with several
+            is left to the cluster.
 
         Raises
         ------
@@ -276,8 +277,8 @@ class NodeEncoder:
         observation : DagObservation
             Observation that the agent decided on.
         answer : object
-            Answer of the agent. From a list, the first assignment of an encoded node counts. Duplicates and positions
-            are ignored, and with an allocation the executor as well.
+            Answer of the agent. From a list, the first assignment of an encoded node counts. Duplicates, positions and
+            modes are ignored, and with an allocation the executor as well.
 
         Returns
         -------
