@@ -90,7 +90,7 @@ class Result:
 
     def __repr__(self) -> str:
         """Return a line that identifies the run."""
-        facts = {key: self.info[key] for key in ("problem", "agent", "seed") if key in self.info}
+        facts: dict[str, Any] = {key: self.info[key] for key in ("problem", "agent", "seed") if key in self.info}
         facts |= {"window": self.info["window"][0]} if self.info.get("window") else {}
         facts |= {"status": self.info["status"]} if "status" in self.info else {}
         words = (f"{key}={value!r}" for key, value in facts.items())

@@ -321,7 +321,7 @@ def test_copies_with_a_known_origin_are_what_the_catalogue_describes(cached: Pat
 def test_a_damaged_catalogue_is_one_sentence(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "DATA", tmp_path / "catalogue.toml")
     catalogue.DATA.write_text(content)
-    with pytest.raises(WorkloadError, match="catalogue.toml is damaged .*; try to install desim again"):
+    with pytest.raises(WorkloadError, match=r"catalogue.toml is damaged .*; try to install desim again"):
         catalogue.entries.__wrapped__()
 
 
