@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -14,7 +15,8 @@ from desim.agents.learning.checkpoint import load_into, load_weights
 from desim.agents.learning.custom import warn_of_changes
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.pretrained import pretrained_stem
-from desim.exceptions import InvalidConfiguration
+from desim.checks import short_repr
+from desim.exceptions import DesimError, InvalidConfiguration
 from desim.reprs import NamedRepr
 
 __all__ = ["AgentConfig", "LearnedAgent", "plain", "restored"]
@@ -108,18 +110,29 @@ class AgentConfig(Generic[AnyPolicy]):
         tensors, card = load_weights(Path(stem))
         values = card.get("config")
         if card.get("agent") != cls.agent_kind or not isinstance(values, dict):
-            found = f"{card.get('agent')!r} with the configuration {values!r}"
+            found = f"{short_repr(card.get('agent'))} with the configuration {short_repr(values)}"
             raise InvalidConfiguration(f"{stem}: got an agent {found}, expected {cls.agent_kind!r}")
-        try:
-            with user_code.named_by("its model card"):
-                config: Self = restored(cls(), {**values, **(changes or {})})
-                policy = config.policy(np.random.default_rng(0))
-        except InvalidConfiguration as error:
-            raise InvalidConfiguration(f"{stem}: {error}") from error
+        with _of_card(stem), user_code.named_by("its model card"):
+            config: Self = restored(cls(), {**values, **(changes or {})})
+            policy = config.policy(np.random.default_rng(0))
         warn_of_changes(str(stem), config, card.get("user_code", {}))
         idle = {name: t for name, t in policy.state_dict().items() if not name.startswith(cls.acts_with)}
         load_into(policy, idle | tensors, str(stem))
         return config, policy
+
+
+@contextmanager
+def _of_card(stem: str | Path) -> Iterator[None]:
+    """Raise InvalidConfiguration with the path of a model card for what its values make impossible."""
+    try:
+        yield
+    except InvalidConfiguration as error:
+        raise InvalidConfiguration(f"{stem}: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, DesimError):
+            raise
+        told = f"{type(error).__name__}: {error}{user_code.place_of(error)}"
+        raise InvalidConfiguration(f"{stem}: no agent has the configuration in its model card: {told}") from error
 
 
 class LearnedAgent(NamedRepr):
@@ -163,7 +176,8 @@ class LearnedAgent(NamedRepr):
         """
         config, policy = cls.config_type.load(stem, changes)
         path = str(stem) if "/" in str(stem) else f"./{stem}"
-        return cls.of(config, policy, name=f"{cls.config_type.agent_kind}:{path}")
+        with _of_card(stem):
+            return cls.of(config, policy, name=f"{cls.config_type.agent_kind}:{path}")
 
     @classmethod
     def pretrained(cls, name: str, **changes: Any) -> Self:

@@ -242,3 +242,29 @@ def test_networks_for_deferrable_jobs_start_jobs_that_fit(kind: str, name: str) 
     result = simulate(cluster, create(kind, name))
     assert validate(result, scenario.jobs).ok
     assert result.metrics()["utilization"] > 0
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "name", "change", "message"),
+    [
+        ("batch", "dbf", "dbf-m20-t0", {"hidden": 3}, "no agent has the configuration in its model card: TypeError"),
+        (
+            "batch",
+            "inspector",
+            "desim-f1",
+            {"hidden": None},
+            "no agent has the configuration in its model card: TypeErr",
+        ),
+        ("batch", "inspector", "desim-f1", {"max_rejections": "x"}, "max_rejections: got 'x', expected an integer"),
+    ],
+)
+def test_a_card_that_makes_no_agent_is_named(
+    problem: str, kind: str, name: str, change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    card = json.loads((PRETRAINED / f"{name}.json").read_text())
+    card["config"] |= change
+    (tmp_path / "own.json").write_text(json.dumps(card))
+    (tmp_path / "own.safetensors").write_bytes((PRETRAINED / f"{name}.safetensors").read_bytes())
+    with pytest.raises(InvalidConfiguration) as caught:
+        plugins.create_agent(problem, f"{kind}:{tmp_path / 'own'}")
+    assert str(caught.value).startswith(f"{tmp_path / 'own'}: {message}") and "\n" not in str(caught.value)

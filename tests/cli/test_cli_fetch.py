@@ -313,3 +313,19 @@ def test_copies_with_a_known_origin_are_what_the_catalogue_describes(cached: Pat
         desim("compare", "batch", "--trace", "KTH-SP2", "--jobs", "50", "--agents", "easy", "--recorded-waits").status
         == 0
     )
+
+
+@pytest.mark.parametrize(
+    "content", ["[workload", "workload = 3", "[workload.a]\nurl = 1", "[collection]", "[[" * 5_000]
+)
+def test_a_damaged_catalogue_is_one_sentence(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "DATA", tmp_path / "catalogue.toml")
+    catalogue.DATA.write_text(content)
+    with pytest.raises(WorkloadError, match=r"catalogue.toml is damaged .*; try to install desim again"):
+        catalogue.entries.__wrapped__()
+
+
+def test_rows_of_long_lines_count_once(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_bytes(b"; head\n" + b"1 " * 200_000 + b"\n\n2\n3")
+    found = catalogue._content(tmp_path / "a.swf", 0, 0)
+    assert (found.rows, found.size, len(found.head)) == (3, 400_012, catalogue.HEAD)
