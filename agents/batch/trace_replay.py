@@ -139,7 +139,7 @@ class TraceReplay(NamedRepr):
         parts = [f"{total:,} jobs submitted, {len(self.delays):,} of them started later than recorded"]
         if self.delays:
             late = self.delays.values()
-            parts.append(f"by {np.median(late):,.0f} s at the median and {max(late):,.0f} s at most")
+            parts.append(f"by {np.median(np.asarray(late)):,.0f} s at the median and {max(late):,.0f} s at most")
         if self.unknown:
             parts.append(f"{self.unknown:,} without a recorded start")
         return ", ".join(parts)
