@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from desim.exceptions import InvalidConfiguration
@@ -12,6 +12,9 @@ from desim.sweep.comparison import Comparison
 from desim.sweep.tables import sentences
 
 __all__ = ["write_comparison"]
+
+#: Number of seeds or windows up to which all are listed.
+FEW = 10
 
 
 def write_comparison(comparison: Comparison, path: Path, *, seed: int | None = None) -> Path:
@@ -67,6 +70,13 @@ def _settings(comparison: Comparison) -> dict[str, str]:
             found[name] = ", ".join(f"{key} = {part}" for key, part in value.items() if part is not None)
         elif value is not None and name not in ("as_json", "out", "workers"):
             found[name] = str(value)
-    found[f"{comparison.pair}s"] = ", ".join(map(str, comparison.seeds))
+    found[f"{comparison.pair}s"] = _in_words(comparison.seeds)
     found["data"] = comparison.workload.get("citation", "")
     return {name: text for name, text in found.items() if text}
+
+
+def _in_words(numbers: Sequence[int]) -> str:
+    """Return numbers in a few words if they are many in a row, otherwise all of them."""
+    if len(numbers) > FEW and list(numbers) == [*range(numbers[0], numbers[-1] + 1)]:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))

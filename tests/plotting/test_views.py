@@ -315,6 +315,7 @@ def test_very_long_runs_are_shown_as_means(suspends: bool, monkeypatch: pytest.M
     assert isinstance(part, Map)
     assert part.rows[0] == "0-3"
     assert part.rows[-1] == "36-39"
+    assert part.things == 40
     means = bin_averages(steps_of(run), part.edges)
     share = 100.0 * means["busy"].to_numpy() / means["up"].to_numpy()
     assert np.allclose(found.curves["queue"].value[-1], means["queued"][-1])
