@@ -1,7 +1,7 @@
 """Compiled engine: runs of rigid jobs on counted cores without SimPy, with the same records to the last bit.
 
-:func:`simulate` computes the starts of a run in :mod:`desim.problems.batch.compiled.kernel`; tables are made when
-they are read. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An agent that can be
+:func:`simulate` computes the starts of a run in one of the loops that :mod:`desim.problems.batch.compiled.loops` names;
+tables are made when they are read. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An agent that can be
 compiled has a method ``compiled_rule()``.
 """
 

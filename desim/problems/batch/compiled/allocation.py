@@ -34,7 +34,8 @@ def core_ranges(
     """
     count = len(started)
     number_of = np.empty(len(cores_of), np.int64)
-    begins = np.zeros(count + 1, np.int64)
+    begins = np.empty(count + 1, np.int64)
+    begins[0] = 0
     ranges = np.empty((max(4 * count, 16), 2), np.int64)
     free_begin = np.empty(num_cores + 1, np.int64)  # free ranges, ascending, from `first` on
     free_end = np.empty(num_cores + 1, np.int64)
@@ -50,7 +51,8 @@ def core_ranges(
         needed, place, made = cores_of[row], 0, begins[number]
         if made + size + 1 > len(ranges):
             larger = np.empty((2 * len(ranges) + size, 2), np.int64)
-            larger[:made] = ranges[:made]
+            for copied in range(made):  # slices would take seconds to compile
+                larger[copied, 0], larger[copied, 1] = ranges[copied, 0], ranges[copied, 1]
             ranges = larger
         while needed:
             begin = free_begin[place]

@@ -24,6 +24,7 @@ from desim.problems.batch.compiled.numba_functions import (
     Integers,
     compiled,
     entry,
+    inlined,
     move_down,
     move_up,
     scheduled,
@@ -638,33 +639,39 @@ def start_chosen(
 # -- conservative backfilling: AvailabilityProfile and ConservativeBackfilling --------------------
 
 
-@compiled
+@inlined
 def bisect_left(points: Floats, count: int, time: float) -> int:
     """Return the first point that is not before a time."""
     low, high = 0, count
-    while low < high:
+    while high - low > 64:
         middle = (low + high) >> 1
         if points[middle] < time:
             low = middle + 1
         else:
             high = middle
-    return low
+    before = 0
+    for place in range(np.uint64(low), np.uint64(high)):  # without a branch, vectors take less time than halving
+        before += points[place] < time
+    return low + before
 
 
 @compiled
 def bisect_right(points: Floats, count: int, time: float) -> int:
     """Return the first point after a time."""
     low, high = 0, count
-    while low < high:
+    while high - low > 64:
         middle = (low + high) >> 1
         if points[middle] <= time:
             low = middle + 1
         else:
             high = middle
-    return low
+    before = 0
+    for place in range(np.uint64(low), np.uint64(high)):  # without a branch, vectors take less time than halving
+        before += points[place] <= time
+    return low + before
 
 
-@compiled
+@inlined
 def insert_point(w: Integers, points: Floats, levels: Integers, time: float) -> int:
     """Return the index of the point at a time, which is added if there is none."""
     count = w[POINTS]
@@ -677,7 +684,7 @@ def insert_point(w: Integers, points: Floats, levels: Integers, time: float) -> 
     return place
 
 
-@compiled
+@inlined
 def drop_if_idle(w: Integers, points: Floats, levels: Integers, place: int) -> None:
     """Remove a point at which nothing changes."""
     if 0 < place < w[POINTS] and levels[place] == levels[place - 1]:
@@ -699,25 +706,23 @@ def change(w: Integers, points: Floats, levels: Integers, begin: float, end: flo
     drop_if_idle(w, points, levels, first)
 
 
-@compiled
+@inlined
 def earliest(
     w: Integers, points: Floats, levels: Integers, cores: int, duration: float, before: float, freed_until: float
 ) -> float:
     """Return the earliest time from which enough cores stay free, or until the time ``before``."""
-    count, one = w[POINTS], np.uint64(1)
-    until = bisect_left(points, count, before)
-    place, stop = np.uint64(0), np.uint64(until)
-    last = stop if freed_until >= before else np.uint64(min(bisect_left(points, count, freed_until), until))
-    while place < last:
+    place, count, one = np.uint64(0), np.uint64(w[POINTS]), np.uint64(1)
+    latest = min(before, freed_until)
+    while place < count and points[place] < latest:
         if levels[place] < cores:
             place += one
             continue
         begin = points[place]
-        end = begin + duration
+        end = min(begin + duration, before)
         place += one
-        while place < stop and levels[place] >= cores and points[place] < end:
+        while place < count and points[place] < end and levels[place] >= cores:
             place += one
-        if place == stop or points[place] >= end:
+        if place == count or points[place] >= end:
             return begin
     return before
 

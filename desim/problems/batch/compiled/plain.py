@@ -201,7 +201,8 @@ def close_gaps(rows: Integers, widths: Integers, lengths: Floats, head: int, tai
         if widths[place] != GONE:
             rows[kept], widths[kept], lengths[kept] = rows[place], widths[place], lengths[place]
             kept += 1
-    widths[kept:tail] = GONE
+    for place in range(kept, tail):
+        widths[place] = GONE
     return kept
 
 
