@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.common import print_table, processor_seconds
+from benchmarks.common import exponent_of, print_table, processor_seconds, risen
 from desim import simulate
 from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job, Node, Request
@@ -53,33 +53,39 @@ def run(agent: str, num_jobs: int, num_nodes: int, queue: int, num_shapes: int) 
     return lambda: simulate(problem, create(agent))
 
 
-DIMENSIONS: dict[str, tuple[Callable[[int], tuple[int, int, int, int]], tuple[int, ...]]] = {
-    "nodes": (lambda size: (NUM_JOBS + 4 * size, size, 40, 32), (10, 100, 1_000)),
-    "queued jobs": (lambda size: (max(NUM_JOBS, 2 * size), 10, size, DIVERSE), (10, 100, 1_000)),
-    "request shapes": (lambda size: (NUM_JOBS, 10, 40, size), (1, 4, 16, 32)),
+DIMENSIONS: dict[str, tuple[Callable[[int], tuple[int, int, int, int]], tuple[int, ...], tuple[float, float]]] = {
+    "nodes": (lambda size: (NUM_JOBS + 4 * size, size, 40, 32), (10, 100, 1_000), (-0.2, 0.1)),
+    "queued jobs": (lambda size: (max(NUM_JOBS, 2 * size), 10, size, DIVERSE), (10, 100, 1_000), (0.1, 0.5)),
+    "request shapes": (lambda size: (NUM_JOBS, 10, 40, size), (1, 4, 16, 32), (0.2, 0.1)),
 }
-"""From a size: jobs, nodes, queue and shapes; and the sizes."""
+"""From a size: jobs, nodes, queue and shapes; the sizes; and the exponent that is recorded for each agent."""
 
 
-def main() -> None:
-    """Print milliseconds per job by size, and the exponent of each dimension; with ``quick``, up to 100."""
-    most = 100 if "quick" in sys.argv else 1_000
-    rows = []
-    for name, (arguments, sizes) in DIMENSIONS.items():
-        used = [size for size in sizes if size <= most]
-        for agent in AGENTS:
+def main() -> list[str]:
+    """Print milliseconds per job by size, and the exponent of each dimension; return which exponents have risen.
+
+    With ``quick``, sizes are at most 100, and no exponent is compared.
+    """
+    is_quick = "quick" in sys.argv
+    rows, faults = [], []
+    for name, (arguments, sizes, recorded) in DIMENSIONS.items():
+        used = [size for size in sizes if size <= 100 or not is_quick]
+        for agent, expected in zip(AGENTS, recorded, strict=True):
             each = [processor_seconds(RUNS, run(agent, *arguments(size)))[0] for size in used]
             per_job = [1e3 * seconds / arguments(size)[0] for size, seconds in zip(used, each, strict=True)]
-            exponent = np.polyfit(np.log(used), np.log(per_job), 1)[0]
+            exponent = exponent_of(used, per_job)
+            if not is_quick:
+                faults += risen(f"nodes, {agent}, {name}", exponent, expected)
             shown = [f"{milliseconds:.3f}" for milliseconds in per_job] + [""] * (4 - len(used))
-            rows.append([name, agent, f"{used[0]:,} to {used[-1]:,}", *shown, f"{exponent:.2f}"])
+            rows.append([name, agent, f"{used[0]:,} to {used[-1]:,}", *shown, f"{exponent:.2f}", f"{expected:.2f}"])
             print(f"  measured: {name}, {agent}, {', '.join(shown)} ms", file=sys.stderr, flush=True)
     seconds = processor_seconds(RUNS, *(run(agent, NUM_JOBS, 10, 200, DIVERSE) for agent in AGENTS))
-    head = ["growth with", "agent", "sizes", *("ms" for _ in range(4)), "exponent"]
+    head = ["growth with", "agent", "sizes", *("ms" for _ in range(4)), "exponent", "recorded"]
     print_table("Nodes with 32 cores, 128 GiB and 4 GPUs: processor time per job", head, rows)
     for agent, least in zip(AGENTS, seconds, strict=True):
         per_run = 1e3 * least / NUM_JOBS
         print(f"  {agent}, 10 nodes, {NUM_JOBS} different requests, a queue of 200: {per_run:.3f} ms per job")
+    return faults
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def segment_of(times: Floats, node: int, low: int, high: int, time: float) -> in
 def count_of(
     amounts: Integers, jobs: int, gpus: Integers, rows: Integers, request: int, limit: int
 ) -> int:  # fmt: skip
-    """Return how many tasks fit into the given free resources of a node with so many jobs, at most ``limit``."""
+    """Return how many tasks fit into free resources of a node that has a number of jobs, at most ``limit``."""
     num_resources = rows.shape[1] - NUM_COLUMNS
     if rows[request, num_resources + EXCLUSIVE] and jobs:
         return 0
