@@ -1,8 +1,8 @@
 """Compiled engine: runs of rigid jobs on counted cores without SimPy, with the same records to the last bit.
 
 :func:`simulate` computes the starts of a run in one of the loops that :mod:`desim.problems.batch.compiled.loops` names;
-tables are made when they are read. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An agent that can be
-compiled has a method ``compiled_rule()``.
+tables are made when they are read. SimPy's kernel stays the definition, and runs whatever :func:`obstacle` names. An
+agent that can be compiled has a method ``compiled_rule()``.
 """
 
 from __future__ import annotations
