@@ -200,7 +200,7 @@ class View:
 
 
 class DrawnLater(Mapping[str, Lanes | Map]):
-    """Charts by name that are made when somebody looks: figures over many runs need only their curves.
+    """Charts by name that are made on first use: figures over many runs need only the curves.
 
     Parameters
     ----------
