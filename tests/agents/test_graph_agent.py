@@ -89,7 +89,7 @@ def pools(seed: int) -> DagCluster:
         (PLANNED, partial(cluster, plan_ahead=True)),
         *((config, pools) for config in CONFIGS if config.only_idle),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, GraphConfig) else getattr(value, "__name__", "plan_ahead"),
 )
 def test_the_agent_does_what_the_network_says(config: GraphConfig, make: Callable[[int], DagCluster]) -> None:
     policy = policy_of(config, 1)
