@@ -898,6 +898,8 @@ def _check_columns(result: Result, tables: Sequence[Table], findings: ViolationC
         try:
             result.source(table.name)
         except RecordError as error:
+            if table.name in result.table_names:  # it is there, but cannot be read
+                raise
             faults.append(str(error))
             continue
         for portion in result.portions(table.name, in_order=False):

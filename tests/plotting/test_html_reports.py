@@ -238,7 +238,7 @@ def test_figures_of_a_problem_of_ones_own(monkeypatch, two, tmp_path):
     mine = ProblemDescriptor(
         name="mine", figures_from={"gantt": Drawing(gantt_of_mine, "Mine, drawn.")}, view_from=DRAWN.view_from
     )
-    monkeypatch.setattr(problem, "kinds", lambda: {"mine": mine})
+    monkeypatch.setattr(problem, "kind_named", {"mine": mine}.get)
     result = Result({"jobs": two["plain"].scan("jobs")}, two["plain"].info | {"problem": "mine"})
     assert gantt(result).get_title() == "one in red"
     assert gantt({"a": result, "b": result}, color="blue").get_title() == "2 in blue"

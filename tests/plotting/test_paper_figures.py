@@ -42,25 +42,29 @@ def check_texts(figure: Figure) -> None:
         assert not any(one.overlaps(other) for one, other in combinations(places, 2))
 
 
-def figures():
+def figures(directory):
     """Return the figures of seven agents with values over several orders of magnitude, over four seeds."""
     rng = np.random.default_rng(0)
     names = selection({"": dict.fromkeys(kind_of("batch").metrics.names, 1.0)}, 6, kind_of("batch"))
     behind = dict.fromkeys(("jobs_queued", "jobs_running", "jobs_lost"), 0.0)
+    stored = [run(some_jobs(12, 8, seed=seed, run_time=900.0), 8).save(directory / str(seed)) for seed in range(4)]
     runs = [
-        Run("", agent, seed, {"metrics": behind | {name: 4.0**row * rng.uniform(1.0, 2.0) for name in names}})
+        Run(
+            "",
+            agent,
+            seed,
+            {"metrics": behind | {name: 4.0**row * rng.uniform(1.0, 2.0) for name in names}},
+            stored[seed],
+        )
         for seed in range(4)
         for row, agent in enumerate(NAMES)
     ]
-    results = [run(some_jobs(12, 8, seed=seed, run_time=900.0), 8) for seed in range(4)]
-    found = compare_runs(runs, "fcfs", kind_of("batch"))
-    vars(found)["results"] = dict.fromkeys(NAMES, results)
-    return figures_of(found)
+    return figures_of(compare_runs(runs, "fcfs", kind_of("batch")))
 
 
 @pytest.mark.parametrize("style", WIDTHS)
-def test_figures_of_comparisons_fit_columns(style):
-    drawn = figures()
+def test_figures_of_comparisons_fit_columns(style, tmp_path):
+    drawn = figures(tmp_path)
     assert list(drawn) == ["metrics", "ranks", "profiles", "distribution", "over-time"]
     with figure_style(style):
         for name, draw in drawn.items():
