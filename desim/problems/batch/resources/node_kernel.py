@@ -58,17 +58,23 @@ ENDED, EMPTY, FULL, MOVES = 0, 1, 2, 3
 """Why :func:`compress` ended: no slot is left, one holds nothing, the arrays are full, or one can move."""
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: Function, *, is_inlined: bool = False) -> Function:
     """Return a function compiled by numba, which caches it on disk; the same function if numba is not installed."""
     try:
         import numba
     except ImportError:
         return function
     compiler = cast(Any, numba.njit)  # its type hints lack _nrt, the switch for reference counting
-    return cast(Function, compiler(cache=True, error_model="numpy", _nrt=False)(function))
+    options = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": is_inlined}
+    return cast(Function, compiler(**options)(function))
 
 
-@compiled
+def inlined(function: Function) -> Function:
+    """Return the same for a short function: it is compiled into its callers, as a call passes all sizes of arrays."""
+    return compiled(function, is_inlined=True)
+
+
+@inlined
 def segment_of(times: Floats, node: int, low: int, high: int, time: float) -> int:
     """Return the last segment from ``low`` to ``high`` - 1 that begins at a time or before; at least ``low``."""
     while high - low > 1:
@@ -80,7 +86,7 @@ def segment_of(times: Floats, node: int, low: int, high: int, time: float) -> in
     return low
 
 
-@compiled
+@inlined
 def count_of(
     amounts: Integers, jobs: int, gpus: Integers, rows: Integers, request: int, limit: int
 ) -> int:  # fmt: skip
@@ -125,7 +131,7 @@ def enough(
                     break
 
 
-@compiled
+@inlined
 def own_row(own: Own, node: int) -> int:
     """Return which of a job's own changes is of a node; -1 if none is."""
     changes = own[0]
@@ -173,7 +179,7 @@ def count_from(
     return count, times[node, decisive + 1]
 
 
-@compiled
+@inlined
 def takes_one(least: Integers, request: Integers) -> bool:
     """Return whether one task of a request fits into the given free resources."""
     num_resources = len(request) - NUM_COLUMNS
@@ -193,7 +199,7 @@ def takes_one(least: Integers, request: Integers) -> bool:
     return True
 
 
-@compiled
+@inlined
 def may_begin(
     segments: Segments, node: int, request: Integers, start: float, duration: float, last: float, covered: float
 ) -> float:  # fmt: skip
@@ -232,7 +238,7 @@ def barred_until(bounds: Floats, barred: Mask, outside: Mask, suits: int, node: 
     return until
 
 
-@compiled
+@inlined
 def from_when(
     segments: Segments, requests: Requests, own: Own, request: int, node: int, times_of: tuple[float, float, float],
     last: float,
@@ -386,7 +392,7 @@ def shift(times: Floats, free: Integers, first: int, end: int, by: int) -> None:
                 free[place + by, column] = free[place, column]
 
 
-@compiled
+@inlined
 def is_step(before: Integers, after: Integers, amounts: Integers, sign: int) -> bool:
     """Return whether two rows of ``free`` differ by amounts that are added to the first."""
     for column in range(len(amounts)):
