@@ -120,6 +120,8 @@ def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
     count = len(sample)
     if not 0 < level < 1:
         raise InvalidConfiguration(f"level: got {level!r}, expected a number > 0 and < 1")
+    if count > 1 and (sample == sample[0]).all():  # sums of equal values are rounded
+        return Estimate(float(sample[0]), 0.0, count, level)
     mean = float(sample.mean()) if count else math.nan
     if count < 2:
         return Estimate(mean, math.nan, count, level)

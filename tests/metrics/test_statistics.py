@@ -31,7 +31,8 @@ def test_interval_at_another_level():
 
 
 def test_small_samples_have_no_interval():
-    one, none = mean_interval([7.0]), mean_interval([])
+    one, none, equal = mean_interval([7.0]), mean_interval([]), mean_interval([14.166666666666666] * 5)
+    assert (equal.mean, equal.half_width) == (14.166666666666666, 0.0)
     assert one.mean == 7.0
     assert math.isnan(one.half_width)
     assert not one.excludes(100.0)
