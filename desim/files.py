@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,7 @@ __all__ = [
     "read_plain",
     "remove_leftovers",
     "synchronize",
+    "synchronize_all",
     "write_atomically",
     "write_durably",
 ]
@@ -86,7 +88,8 @@ def draft_of(path: Path) -> Path:
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call ``write`` on a draft and move it into place, so that no incomplete file is ever visible.
 
-    After the return, the file survives a power failure.
+    After the return, the file survives a power failure, unless it is in a draft of a directory: whoever moves that into
+    place calls :func:`synchronize_all` before.
 
     Parameters
     ----------
@@ -117,9 +120,23 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 def _write(draft: Path, path: Path, write: Callable[[Path], object]) -> None:
     write(draft)
+    if any(map(LEFTOVER.search, path.parts[:-1])):  # the directory is removed after a crash
+        draft.replace(path)
+        return
     synchronize(draft)  # before renaming, or a crash may leave an empty file under the name
     draft.replace(path)
     synchronize(path.parent)
+
+
+def synchronize_all(directory: Path) -> None:
+    """Wait until a directory is on the disk with all that is in it; before it gets its name, once for all files."""
+    places = [(Path(place), [Path(place, name) for name in names]) for place, _, names in os.walk(directory)]
+    files = [path for _, paths in places for path in paths if stat.S_ISREG(path.lstat().st_mode)]
+    with ThreadPoolExecutor(8) as pool:  # file systems write together what is asked for at the same time
+        for _ in pool.map(synchronize, files):
+            pass
+    for place, _ in places:
+        synchronize(place)
 
 
 def synchronize(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, RecordError, missing
-from desim.files import StorageError, draft_of, synchronize, write_atomically
+from desim.files import StorageError, draft_of, synchronize, synchronize_all, write_atomically
 from desim.records import (
     INFO_FILE,
     Parts,
@@ -381,6 +381,7 @@ class Result:
             for name in self._tables:
                 write_atomically(draft / name / "part-000000.parquet", self.table(name).write_parquet)
             write_info(draft, self.info, {name: [] for name in self._tables})
+            synchronize_all(draft)
             if target.exists():
                 target.rmdir()
             draft.replace(target)

@@ -35,6 +35,7 @@ from desim.files import (
     process_mark,
     read_fields,
     remove_leftovers,
+    synchronize_all,
     write_durably,
 )
 from desim.notes import plain, print_note
@@ -224,7 +225,7 @@ class Store:
         return found._replace(outcome=kept)
 
     def keep_records(self, settings: Mapping[str, Any], used: Mapping[str, Any], draft: Path) -> Path | None:
-        """Rename a directory of records to its place.
+        """Rename a directory of records to its place, once its files are on the disk.
 
         Parameters
         ----------
@@ -243,11 +244,15 @@ class Store:
         Raises
         ------
         StorageError
-            If it cannot be renamed.
+            If it cannot be written or renamed.
         """
         if not draft.exists():
             return None
         target = _records(self.path(settings), used)
+        try:
+            synchronize_all(draft)
+        except OSError as error:
+            raise StorageError.of(target, error) from error
         with suppress(OSError):  # earlier records; if they are open, a network file system does not remove them at once
             target.rename(aside := draft_of(target))
             shutil.rmtree(aside, ignore_errors=True)

@@ -17,8 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from desim import simulate
+from desim.agents.batch import FCFS
 from desim.exceptions import RecordError
 from desim.files import HOST, is_alive, locked, process_mark, remove_leftovers, write_durably
+from desim.problems.batch import BatchCluster, Job
 from desim.sweep import StorageError, Store, StoredOutcome
 from desim.sweep.digest import file_digest, source_digest
 
@@ -121,6 +124,39 @@ def test_records_appear_when_they_are_complete(tmp_path: Path) -> None:
     (tmp_path / "gone" / "draft").mkdir(parents=True)
     with pytest.raises(StorageError, match="cannot write"):
         Store(tmp_path / "nowhere").keep_records(KEY, USED, tmp_path / "gone" / "draft")
+
+
+@pytest.mark.parametrize("by", ["a sweep", "save"])
+def test_all_files_of_records_are_on_the_disk_before_the_directory_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    synchronized: set[int] = set()
+    awaited: dict[str, bool] = {}
+    fsync, moves = os.fsync, {"rename": Path.rename, "replace": Path.replace}
+
+    def noted(file: int) -> None:
+        synchronized.add(os.fstat(file).st_ino)
+        fsync(file)
+
+    def moved(how: str, path: Path, target: Path) -> Path:
+        if path.is_dir():
+            inside = [path, *path.rglob("*")]
+            awaited.update({str(one.relative_to(path)): one.stat().st_ino in synchronized for one in inside})
+        return moves[how](path, target)
+
+    result = simulate(BatchCluster([Job("a", 0.0, 1, 1.0, 1.0)], num_cores=2), FCFS())
+    monkeypatch.setattr(os, "fsync", noted)
+    for how in moves:
+        monkeypatch.setattr(Path, how, lambda path, target, how=how: moved(how, path, target))
+    if by == "save":
+        result.save(tmp_path / "records")
+    else:
+        store = Store(tmp_path / "runs")
+        with store.draft(KEY) as draft:
+            simulate(BatchCluster([Job("a", 0.0, 1, 1.0, 1.0)], num_cores=2), FCFS(), out=draft)
+            store.keep_records(KEY, USED, draft)
+    assert awaited.pop("jobs/part-000000.parquet") and awaited.pop("jobs") and awaited.pop("result.json")
+    assert all(awaited.values())
 
 
 def test_a_network_file_system_may_lack_locks_and_keep_what_is_open(
