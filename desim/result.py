@@ -263,6 +263,8 @@ class Result:
 
     def height(self, name: str) -> int:
         """Return the number of rows of a table."""
+        if name in self._frames:
+            return self._frames[name].height
         table = self.source(name)
         return table.height if isinstance(table, Parts) else self.table(name).height
 

@@ -933,6 +933,7 @@ def _perform(rules: Sequence[Rule], run: Recorded, findings: ViolationCollector,
     """Check rules in order; all checks of single rows read each table together."""
     due = [[check for check in rule.checks if check.when is None or check.when(run)] for rule in rules]
     found: dict[int, _Found] = defaultdict(_Found)  # by the id of a check, since expressions cannot be compared
+    heights: dict[Any, int] = {}  # by table
     by_row = [check for checks in due for check in checks if check.by_row]
     for table in dict.fromkeys(check.of for check in by_row):
         checks = [check for check in by_row if check.of == table]
@@ -944,10 +945,11 @@ def _perform(rules: Sequence[Rule], run: Recorded, findings: ViolationCollector,
             for check, wrong in zip(together, _wrong(together, run), strict=True):
                 found[id(check)].add(wrong, stop_after)
         for check in checks:
-            height = run.height(check.of) if isinstance(check.of, str) else len(run.once(check.of))
+            if check.of not in heights:
+                heights[check.of] = run.height(check.of) if isinstance(check.of, str) else len(run.once(check.of))
             outcome = found[id(check)]
-            message = partial(_message, check, outcome.first(), run)
-            findings.check(rule.name, height, np.arange(outcome.count), message)
+            numbers = np.arange(outcome.count)
+            findings.check(rule.name, heights[check.of], numbers, partial(_message, check, outcome, run))
 
 
 def _is_idle(check: Check, run: Recorded) -> bool:
@@ -982,6 +984,6 @@ def _wrong(checks: Sequence[Check], run: Recorded) -> list[pl.DataFrame]:
     ]
 
 
-def _message(check: Check, found: pl.DataFrame, run: Recorded, row: int) -> str:
-    values = found.row(row, named=True)
+def _message(check: Check, found: _Found, run: Recorded, row: int) -> str:
+    values = found.first().row(row, named=True)
     return check.message(run, values) if callable(check.message) else check.message.format(**values, run=run)
