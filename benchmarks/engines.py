@@ -1,4 +1,4 @@
-"""The compiled engine against SimPy's kernel: with the scores that somebody asks for, and with the job table."""
+"""The compiled engine against SimPy's kernel: simulation alone, with metrics, and with the job table."""
 
 from __future__ import annotations
 

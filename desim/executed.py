@@ -1,6 +1,6 @@
 """Modules whose code Python has executed since desim was imported, with the states of their files at that time.
 
-A file may change after its module was loaded. Whoever identifies the code that runs needs to know whether it has.
+A file may change after its module was loaded. The identity of a run depends on whether it has.
 """
 
 from __future__ import annotations

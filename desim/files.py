@@ -88,8 +88,8 @@ def draft_of(path: Path) -> Path:
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call ``write`` on a draft and move it into place, so that no incomplete file is ever visible.
 
-    After the return, the file survives a power failure, unless it is in a draft of a directory: whoever moves that into
-    place calls :func:`synchronize_all` before.
+    After the return, the file survives a power failure. A file inside a draft directory does so only once
+    :func:`synchronize_all` has been called, which must happen before the directory is moved into place.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _write(draft: Path, path: Path, write: Callable[[Path], object]) -> None:
 
 
 def synchronize_all(directory: Path) -> None:
-    """Wait until a directory is on the disk with all that is in it; before it gets its name, once for all files."""
+    """Wait until a draft directory and everything in it is on the disk; call this before it is moved into place."""
     places = [(Path(place), [Path(place, name) for name in names]) for place, _, names in os.walk(directory)]
     files = [path for _, paths in places for path in paths if stat.S_ISREG(path.lstat().st_mode)]
     with ThreadPoolExecutor(8) as pool:  # file systems write together what is asked for at the same time

@@ -138,7 +138,7 @@ class Metrics:
     measured_jobs : callable or None
         Called like `measure`; returns the rows of the job table that the statistics of jobs cover. None for all rows.
     selects : bool
-        Whether `measure` takes an option ``names`` and computes only those metrics, of which unknown ones are left out.
+        Whether `measure` takes an option ``names`` and computes only those metrics; it skips unknown names.
     """
 
     described: tuple[Metric, ...]

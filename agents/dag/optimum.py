@@ -679,7 +679,7 @@ class _Places(NamedTuple):
 
 
 def _places(graph: UnionGraph) -> _Places:
-    """Return the places, executor by executor: one per mode, of which nodes without modes have the first."""
+    """Return the places of each executor in turn, one per mode; a node without modes has the first."""
     count = max((len(modes.units) for modes in graph.modes.values()), default=1)
     executors = np.repeat(np.arange(graph.num_executors), count).tolist()
     modes = list(range(count)) * graph.num_executors

@@ -613,7 +613,7 @@ class _Seen(NamedTuple):
     curves : mapping of str to Curve
         Curves by name.
     begin, end : float
-        The part of the run that metrics are about.
+        Begin and end of the measured part of the run.
     spread : array
         Values whose distribution is shown.
     """

@@ -40,7 +40,7 @@ def outcome(name: str, metric: str, setting: FamilySetting) -> float:
 
 
 def on_pools(name: str, metric: str, family: str) -> float:
-    """Return the mean of a metric over seeds on two pools of cores and memory, of which nodes demand a part."""
+    """Return the mean of a metric over seeds on two pools; nodes demand some of their cores and memory."""
     found = []
     for seed in SEEDS:
         rng = np.random.default_rng(seed)

@@ -281,7 +281,7 @@ def test_the_optimum_chooses_modes() -> None:
 
 
 def measure_gaps(seeds: range) -> dict[str, list[float]]:
-    """Return the gaps to proved optima of random instances; nobody is below."""
+    """Check that no agent is below the proved optima of random instances, and return the gaps."""
     names = ("fifo-eft", "rank-up-deft-idle", "heft", "dls", "cpop", "search:dag:makespan:100", "rollout:sjf-eft-idle")
     gaps: dict[str, list[float]] = {name: [] for name in names}
     for seed in seeds:

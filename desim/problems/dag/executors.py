@@ -31,7 +31,7 @@ STORED = 512
 """Largest number of executors whose equal pairs are stored one by one, which is faster than computing them."""
 
 LISTED = 512
-"""Largest number of executors of which a run lists channels and routes of all pairs, even if a few values say all."""
+"""Largest number of executors for which a run lists the channels and routes of all pairs, even if they are equal."""
 
 
 def units_of(what: str, amounts: Mapping[str, float], resources: Sequence[str], error: type[Exception]) -> list[int]:

@@ -88,8 +88,8 @@ class Job:
     one table, :meth:`run_times_on`: a node may run where its run time is finite. Agents, metrics and records read
     nothing else. :meth:`units_on` gives the amounts that a node takes of a pool while it runs there.
 
-    A node may have several modes, of which each states a run time and demands. Its run time on a pool is then that of
-    the quickest mode, and :meth:`modes_on` gives all of them.
+    A node may have several modes, each with a run time and demands. Its run time on a pool is then that of the quickest
+    mode, and :meth:`modes_on` gives all of them.
 
     Parameters
     ----------

@@ -206,7 +206,7 @@ def may_begin(
     """Return a time from a start on before which one task cannot begin on a node; ``last`` if it is not earlier."""
     # From the time ``covered`` on, which is not before ``last``, the job's own resources suffice. A request for GPUs
     # may find different ones free in each segment, so the task may begin even later. As in the search for words by
-    # Boyer and Moore (1977), an interval is looked at from its end, so that most segments need not be looked at.
+    # Boyer and Moore (1977), the search begins at the end of an interval, so that it skips most segments.
     times, free, head, size = segments
     when, of_node, num_segments = times[node], free[node], size[node]
     place = segment_of(times, node, head[node], num_segments, start)
